@@ -1,0 +1,40 @@
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help venv demo test format bench clean
+
+help:
+	@echo "make demo    tune an SVM and compare with a grid search"
+	@echo "make test    linter, format, types and tests"
+	@echo "make format  repair what the linter and the format check find"
+	@echo "make bench   list the benchmarks and say how to run one"
+
+venv: $(READY)
+
+$(READY): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	@touch $@
+
+demo: venv
+	@$(BIN)/python examples/demo.py
+
+test: venv
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest --quiet -n 2 --dist loadfile
+
+format: venv
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: venv
+	@$(BIN)/python -m benchmarks list
+	@echo
+	@echo "Run one:          $(BIN)/python -m benchmarks run NAME [--quick]"
+	@echo "Figures need:     $(BIN)/python -m pip install -e '.[bench]'"
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,8 @@
+"""Tune support vector machines by gradients of the cross-validation loss."""
+
+from ._primitive import value_and_grad
+from ._search import GradientSearchCV
+
+__version__ = "0.1.0"
+
+__all__ = ["GradientSearchCV", "value_and_grad"]

@@ -1,0 +1,227 @@
+"""Adapters: what the parameters of a scikit-learn estimator mean to a cross-validation problem.
+
+An adapter names the loss and the kernel of an estimator, reads the values of its hyperparameters,
+splits its targets into the columns that its machines are trained on, and turns outputs into what
+`predict` and `decision_function` would give.  To add an estimator, write the class and list it in
+`ADAPTERS`; the contract tests of adapters pick it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, SVR
+from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+
+from ._kernels import Kernel, Params, make_kernel
+from ._losses import EpsilonInsensitive, Hinge, Loss, Squared
+from ._problem import Column
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets in the form that problems and criteria use.
+
+    y : class numbers for classifiers, shape (n,); floats (n, n_targets) for regressors
+    classes : the labels that the numbers stand for; None for regressors
+    scale : the unit in which outputs and optimality gaps are to be read
+    """
+
+    y: np.ndarray
+    classes: np.ndarray | None
+    columns: list[Column]
+    scale: float
+
+
+class Adapter:
+    """How one kind of estimator is trained, tuned and read."""
+
+    estimator: ClassVar[type[BaseEstimator]]
+    loss: ClassVar[Loss]
+    # hyperparameters that the estimator accepts only above zero
+    positive: ClassVar[frozenset[str]] = frozenset({"C", "gamma", "alpha"})
+
+    def kernel(self, estimator: Any) -> Kernel:
+        return make_kernel(estimator.kernel, estimator.degree)
+
+    def hyperparameters(self, estimator: Any) -> tuple[str, ...]:
+        return (*self.loss.hyperparameters, *self.kernel(estimator).hyperparameters)
+
+    def values(self, estimator: Any) -> Params:
+        """Return the hyperparameters that are plain numbers."""
+        found = {name: getattr(estimator, name) for name in self.hyperparameters(estimator)}
+        return {name: float(v) for name, v in found.items() if isinstance(v, Real)}
+
+    def gamma(self, estimator: Any, X: Any) -> float:
+        """Return the gamma that the estimator would use when it is fitted on X."""
+        raise NotImplementedError
+
+    def tol(self, estimator: Any) -> float:
+        return 1e-3
+
+    def targets(self, y: Any) -> Targets:
+        raise NotImplementedError
+
+    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray | float:
+        """Return the factors on the weights of training rows with targets y."""
+        return 1.0
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+
+class _LibsvmGamma:
+    """gamma="scale" and "auto" as SVC and SVR read them."""
+
+    def gamma(self, estimator: Any, X: Any) -> float:
+        if estimator.gamma == "auto":
+            return 1.0 / X.shape[1]
+        if estimator.gamma != "scale":
+            raise ValueError(
+                f"gamma={estimator.gamma!r} is not understood; give 'scale', 'auto' or a number."
+            )
+        if sparse.issparse(X):
+            variance = X.multiply(X).mean() - X.mean() ** 2
+        else:
+            variance = X.var()
+        return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
+
+    def tol(self, estimator: Any) -> float:
+        return float(estimator.tol)
+
+
+class _SingleTarget:
+    def targets(self, y: Any) -> Targets:
+        y = column_or_1d(y, warn=True).astype(float)
+        everyone = np.ones(len(y), dtype=bool)
+        return Targets(y[:, None], None, [Column(everyone, y)], float(np.std(y)) or 1.0)
+
+
+class SVCAdapter(_LibsvmGamma, Adapter):
+    """One machine per pair of classes, an output above zero speaking for the second class."""
+
+    estimator = SVC
+    loss = Hinge()
+
+    def targets(self, y: Any) -> Targets:
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        classes, numbers = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has one class only ({classes.tolist()[0]!r}); "
+                "the number of classes has to be greater than one."
+            )
+        columns = [
+            Column((numbers == i) | (numbers == j), np.where(numbers == j, 1.0, -1.0))
+            for i, j in combinations(range(len(classes)), 2)
+        ]
+        return Targets(numbers, classes, columns, 1.0)
+
+    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
+        per_class = compute_class_weight(
+            estimator.class_weight, classes=targets.classes, y=targets.classes[y]
+        )
+        return per_class[y]
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if len(classes) == 2:
+            return classes[(outputs[:, 0] > 0).astype(int)]
+        if estimator.break_ties and estimator.decision_function_shape == "ovr":
+            return classes[self.decision_function(estimator, outputs, classes).argmax(axis=1)]
+        votes = np.zeros((len(outputs), len(classes)))
+        for p, (i, j) in enumerate(combinations(range(len(classes)), 2)):
+            votes[:, i] += outputs[:, p] < 0
+            votes[:, j] += outputs[:, p] >= 0
+        return classes[votes.argmax(axis=1)]
+
+    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if len(classes) == 2:
+            return outputs[:, 0]
+        if estimator.decision_function_shape == "ovr":
+            return _ovr_decision_function(outputs > 0, outputs, len(classes))
+        return -outputs
+
+
+class SVRAdapter(_SingleTarget, _LibsvmGamma, Adapter):
+    estimator = SVR
+    loss = EpsilonInsensitive()
+
+
+class KernelRidgeAdapter(Adapter):
+    estimator = KernelRidge
+    loss = Squared()
+
+    def kernel(self, estimator: Any) -> Kernel:
+        name = "poly" if estimator.kernel == "polynomial" else estimator.kernel
+        return make_kernel(name, estimator.degree)
+
+    def gamma(self, estimator: Any, X: Any) -> float:
+        return 1.0 / X.shape[1]
+
+    def targets(self, y: Any) -> Targets:
+        y = np.asarray(y, dtype=float)
+        table = y.reshape(len(y), -1)
+        everyone = np.ones(len(y), dtype=bool)
+        columns = [Column(everyone, column) for column in table.T.copy()]
+        return Targets(table, None, columns, float(np.std(table)) or 1.0)
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+
+ADAPTERS: tuple[Adapter, ...] = (SVCAdapter(), SVRAdapter(), KernelRidgeAdapter())
+
+
+@dataclass(frozen=True)
+class Model:
+    """An estimator taken apart: the machine at its end, and what comes before it.
+
+    `prefix` is what the machine's parameters are called by in the whole ("svc__").
+    """
+
+    whole: BaseEstimator
+    machine: Any
+    adapter: Adapter
+    prefix: str
+    transformers: Pipeline | None
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:
+        """Return the names, in the whole, of what can be differentiated."""
+        names = self.adapter.hyperparameters(self.machine)
+        return tuple(self.prefix + name for name in names)
+
+    def bare(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return params by the machine's own names."""
+        return {name.removeprefix(self.prefix): value for name, value in params.items()}
+
+
+def read_model(estimator: Any) -> Model:
+    """Take an estimator apart, or say which kinds can be."""
+    steps: list[tuple[str, Any]] = []
+    machine, prefix = estimator, ""
+    while isinstance(machine, Pipeline):
+        *before, (name, last) = machine.steps
+        steps += [(prefix + n, t) for n, t in before if t is not None and t != "passthrough"]
+        machine, prefix = last, prefix + name + "__"
+    for adapter in ADAPTERS:
+        if isinstance(machine, adapter.estimator):
+            before = Pipeline([(n.replace("__", "_"), t) for n, t in steps]) if steps else None
+            return Model(estimator, machine, adapter, prefix, before)
+    known = ", ".join(a.estimator.__name__ for a in ADAPTERS)
+    raise ValueError(
+        f"estimator={type(machine).__name__} cannot be differentiated; use one of {known}, "
+        "or a Pipeline that ends in one of them."
+    )

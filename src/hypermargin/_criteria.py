@@ -1,0 +1,238 @@
+"""Criteria: a number and its gradient, made of out-of-fold outputs.
+
+A criterion is minimised.  It is called with the pooled outputs (rows, columns), the targets and the
+weights of the same rows, and returns the value and its gradient with respect to the outputs.  For
+classifiers the targets are class numbers and the columns are the one-vs-one machines in the order
+(0, 1), (0, 2), ..., an output above zero speaking for the second class of its pair; for two classes
+that is the one output of a usual SVM.
+
+To add a criterion, write the class and list it in `CRITERIA`; the contract tests of criteria pick
+it up.  `score_func` is the scikit-learn metric that the criterion stands for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+from sklearn import metrics
+
+Valued = tuple[float, np.ndarray]
+
+
+class Criterion:
+    """A smooth stand-in for a score, to be minimised."""
+
+    score_func: ClassVar[Any]
+    for_classifiers: ClassVar[bool]
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SmoothError(Criterion):
+    """One minus accuracy, smoothed by the direct method of keerthi-2006, eq. (16).
+
+    The step function becomes a sigmoid of slope t / rho, rho being the standard deviation of the
+    outputs, and the derivative of rho is part of the gradient, eq. (17).  For more than two
+    classes the votes of the machines are smoothed that way, and the class is then chosen by a
+    softmax of the votes instead of their maximum; as t grows, both become SVC's own vote.
+    """
+
+    t: float = 10.0
+    score_func = staticmethod(metrics.accuracy_score)
+    for_classifiers = True
+
+    def row_weights(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return what an error on each row costs; the costs sum to one."""
+        return weight / weight.sum()
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        cost = self.row_weights(y, weight)
+        centred = outputs - outputs.mean()
+        rho = max(float(np.sqrt(np.mean(centred**2))), np.finfo(float).tiny)
+        votes = expit(self.t / rho * outputs)
+        slope = votes * (1.0 - votes) * (self.t / rho)
+        right, d_votes = self._right(votes, y)
+        d_scaled = -cost[:, None] * d_votes * slope
+        # the slope t / rho moves with every output
+        d_rho = -float((d_scaled * outputs).sum()) / rho
+        gradient = d_scaled + d_rho * centred / (centred.size * rho)
+        return float(cost @ (1.0 - right)), gradient
+
+    def _right(self, votes: np.ndarray, y: np.ndarray) -> Valued:
+        """Return how far each row is voted into its class, and the derivative by the votes."""
+        if votes.shape[1] == 1:
+            second = y == 1
+            right = np.where(second, votes[:, 0], 1.0 - votes[:, 0])
+            return right, np.where(second, 1.0, -1.0)[:, None]
+        tally = tally_matrix(votes.shape[1])
+        sharpness = self.t / 2.0
+        chosen = softmax(sharpness * (votes - 0.5) @ tally, axis=1)
+        rows = np.arange(len(y))
+        right = chosen[rows, y]
+        d_sums = -right[:, None] * chosen
+        d_sums[rows, y] += right
+        return right, sharpness * d_sums @ tally.T
+
+
+@dataclass(frozen=True)
+class SmoothBalancedError(SmoothError):
+    """One minus the mean of the classes' accuracies, smoothed in the same way."""
+
+    score_func = staticmethod(metrics.balanced_accuracy_score)
+
+    def row_weights(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        totals = np.bincount(y, weights=weight)
+        return weight / totals[y] / np.count_nonzero(totals)
+
+
+@dataclass(frozen=True)
+class LogLoss(Criterion):
+    """Negative log-likelihood per row under Platt's sigmoid, fitted to the same outputs.
+
+    This is the minimisation method of keerthi-2006 with N = N_nll.  At the fitted sigmoid the
+    derivative with respect to its parameters vanishes, so the terms of eq. (17) that go through
+    them drop out.  For more than two classes the sigmoid becomes a softmax of the classes' summed
+    outputs with one slope and one offset per class; for two classes it is Platt's.
+    """
+
+    score_func = staticmethod(metrics.log_loss)
+    for_classifiers = True
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        tally = tally_matrix(outputs.shape[1])
+        slope, offsets = fit_sigmoid(outputs, y, weight)
+        logits = slope * (outputs @ tally) + offsets
+        cost = weight / weight.sum()
+        value = -float(cost @ log_softmax(logits, axis=1)[np.arange(len(y)), y])
+        excess = softmax(logits, axis=1)
+        excess[np.arange(len(y)), y] -= 1.0
+        return value, slope * (cost[:, None] * excess) @ tally.T
+
+
+def tally_matrix(n_pairs: int) -> np.ndarray:
+    """Return T (pairs, classes): outputs @ T adds each output to its second class, minus to its first."""
+    n_classes = round((1 + (1 + 8 * n_pairs) ** 0.5) / 2)
+    T = np.zeros((n_pairs, n_classes))
+    for p, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        T[p, i], T[p, j] = -1.0, 1.0
+    return T
+
+
+def fit_sigmoid(outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
+    """Fit slope and class offsets of the softmax of summed outputs by Newton's method.
+
+    A ridge of 1e-6 in units of the outputs' spread keeps the fit finite on separable outputs.
+    """
+    sums = outputs @ tally_matrix(outputs.shape[1])
+    spread = max(float(sums.std()), np.finfo(float).tiny)
+    z = sums / spread
+    n_classes = z.shape[1]
+    cost = weight / weight.sum()
+    onehot = np.eye(n_classes)[y]
+    # parameters: slope of the standardised sums, then offsets of all classes but the first
+    basis = np.concatenate([z[:, None, :], np.broadcast_to(np.eye(n_classes)[1:], (len(y), n_classes - 1, n_classes))], axis=1)  # fmt: skip
+    parameters = np.zeros(n_classes)
+    ridge = 1e-9
+
+    def loss(p: np.ndarray) -> float:
+        logits = np.einsum("rpc,p->rc", basis, p)
+        fit = (log_softmax(logits, axis=1) * onehot).sum(axis=1)
+        return -float(cost @ fit) + 0.5 * ridge * float(p @ p)
+
+    value = loss(parameters)
+    for _ in range(100):
+        probability = softmax(np.einsum("rpc,p->rc", basis, parameters), axis=1)
+        gradient = np.einsum("r,rpc,rc->p", cost, basis, probability - onehot) + ridge * parameters
+        mean = np.einsum("rpc,rc->rp", basis, probability)
+        hessian = np.einsum("r,rpc,rqc,rc->pq", cost, basis, basis, probability, optimize=True)
+        hessian -= np.einsum("r,rp,rq->pq", cost, mean, mean)
+        step = np.linalg.solve(hessian + ridge * np.eye(n_classes), gradient)
+        size = 1.0
+        while (new := loss(parameters - size * step)) > value and size > 1e-10:
+            size /= 2.0
+        parameters = parameters - size * step
+        if value - new <= 1e-15 * abs(value) and np.abs(gradient).max() < 1e-10:
+            break
+        value = new
+    return float(parameters[0] / spread), np.append(0.0, parameters[1:])
+
+
+class _Regression(Criterion):
+    """Means over rows of a function of the residual, averaged over targets."""
+
+    for_classifiers = False
+
+    def residual_loss(self, residual: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        y = y.reshape(outputs.shape)
+        cost = np.broadcast_to((weight / weight.sum())[:, None] / y.shape[1], y.shape)
+        value, slope = self.residual_loss(outputs - y, y)
+        return float((cost * value).sum()), cost * slope
+
+
+class MeanSquaredError(_Regression):
+    """Mean of squared residuals."""
+
+    score_func = staticmethod(metrics.mean_squared_error)
+
+    def residual_loss(self, residual: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return residual**2, 2.0 * residual
+
+
+class UnexplainedVariance(_Regression):
+    """One minus r2 of the pooled outputs: mean squared residual over the variance of the target."""
+
+    score_func = staticmethod(metrics.r2_score)
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        y = y.reshape(outputs.shape)
+        cost = (weight / weight.sum())[:, None]
+        variance = np.maximum((cost * (y - (cost * y).sum(axis=0)) ** 2).sum(axis=0), 1e-300)
+        scaled = cost / variance / y.shape[1]
+        residual = outputs - y
+        return float((scaled * residual**2).sum()), 2.0 * scaled * residual
+
+
+@dataclass(frozen=True)
+class SmoothAbsoluteError(_Regression):
+    """Mean of sqrt(residual^2 + h^2) - h, with h = spread of the target over `t`."""
+
+    t: float = 100.0
+    score_func = staticmethod(metrics.mean_absolute_error)
+
+    def residual_loss(self, residual: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        h = max(float(y.std()), np.finfo(float).tiny) / self.t
+        root = np.sqrt(residual**2 + h**2)
+        return root - h, residual / root
+
+
+CRITERIA: dict[str, Criterion] = {
+    "accuracy": SmoothError(),
+    "balanced_accuracy": SmoothBalancedError(),
+    "neg_log_loss": LogLoss(),
+    "neg_mean_squared_error": MeanSquaredError(),
+    "r2": UnexplainedVariance(),
+    "neg_mean_absolute_error": SmoothAbsoluteError(),
+}
+
+
+def criterion_for(scorer: Any, is_classifier: bool) -> tuple[Criterion, bool]:
+    """Return the criterion of a scorer, and whether it is that score's own surrogate."""
+    default = CRITERIA["accuracy" if is_classifier else "r2"]
+    score_func = getattr(scorer, "_score_func", None)
+    if score_func is None:  # the estimator's own score, or a callable
+        return default, type(scorer).__name__ == "_PassthroughScorer"
+    if getattr(scorer, "_kwargs", None):
+        return CRITERIA["accuracy" if is_classifier else "neg_mean_squared_error"], False
+    for criterion in CRITERIA.values():
+        if criterion.score_func is score_func and criterion.for_classifiers == is_classifier:
+            return criterion, True
+    return CRITERIA["accuracy" if is_classifier else "neg_mean_squared_error"], False

@@ -1,0 +1,95 @@
+"""What a search has seen: one entry per evaluated point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._objective import Visit
+from ._prepare import Prepared
+from ._scoring import Scoring
+from ._space import Space
+
+
+@dataclass
+class Entry:
+    """An evaluated point: the public record, and the scores of its folds (None: not scored)."""
+
+    record: dict[str, Any]
+    out: list[dict[str, Any]] | None
+    gradient_norm: float
+    space: Space
+
+
+class Log:
+    """Scores and keeps every visit.
+
+    `leading` is the name of the metric that `score` in the records shows, None for a single one.
+    """
+
+    def __init__(self, scoring: Scoring, leading: str | None, verbose: int):
+        self.scoring = scoring
+        self.leading = leading
+        self.verbose = verbose
+        self.entries: list[Entry] = []
+
+    def recorder(
+        self, prepared: Prepared, listed: Mapping[str, Any], space: Space
+    ) -> Callable[[Visit], None]:
+        """Return a function that logs the visits of one combination of listed values."""
+
+        def record(visit: Visit) -> None:
+            on_all = visit.n_rows == prepared.n_rows
+            out = None
+            if on_all or self.scoring.reads_outputs:
+                out = self.scoring.score(prepared, visit)
+            norm = np.nan
+            if visit.gradient is not None:
+                norm = float(np.linalg.norm(space.pull(visit.params, visit.gradient)))
+            gradient = visit.gradient and {n: visit.gradient[n] for n in space.names}
+            self.entries.append(
+                Entry(
+                    {
+                        "params": {**listed, **visit.params},
+                        "objective": visit.value,
+                        "gradient": gradient,
+                        "score": np.nan if out is None else self._mean_score(out),
+                        "seconds": visit.seconds,
+                        "n_samples": visit.n_rows,
+                    },
+                    out,
+                    norm,
+                    space,
+                )
+            )
+            if self.verbose > 0:
+                self._print()
+
+        return record
+
+    def kept(self) -> list[Entry]:
+        """Return the entries on the most rows that were reached."""
+        most = max(entry.record["n_samples"] for entry in self.entries)
+        return [entry for entry in self.entries if entry.record["n_samples"] == most]
+
+    def _mean_score(self, out: list[dict[str, Any]]) -> float:
+        scores = [fold["test_scores"] for fold in out]
+        if isinstance(scores[0], dict):
+            leading = self.leading if self.leading in scores[0] else next(iter(scores[0]))
+            scores = [score[leading] for score in scores]
+        return float(np.mean(scores))
+
+    def _print(self) -> None:
+        record = self.entries[-1].record
+        params = ", ".join(
+            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in record["params"].items()
+        )
+        print(
+            f"[{len(self.entries):3d}] n={record['n_samples']}: {params}; "
+            f"objective={record['objective']:.5g}, score={record['score']:.5g}, "
+            f"{record['seconds']:.2f} s"
+        )

@@ -1,0 +1,87 @@
+"""The method, whole: look around on few rows, descend from the best places, finish on all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ._objective import Level, Objective, SearchEnded, Visit
+from ._optimisers import Optimiser
+from ._prepare import Prepared
+from ._space import lattice
+
+LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
+STARTS = 2  # places from which the first level descends
+
+
+def tune(objective: Objective, levels: Sequence[np.ndarray | None], optimise: Optimiser, tol: float) -> Visit | None:  # fmt: skip
+    """Minimise the objective over its space; return the best visit on the last level reached.
+
+    `levels` are growing, nested sets of rows, the last one being all of them (None).  One start is
+    not enough, because smooth errors have local minima; a look on few rows costs almost nothing.
+    """
+    space, bounds = objective.space, objective.space.bounds
+    level = objective.on(levels[0])
+    try:
+        looks = [(level.value(theta), theta) for theta in lattice(space, n_looks(objective))]
+        for start in spread(looks, STARTS):
+            optimise(level, start, bounds, tol)
+        for rows in levels[1:]:
+            coarse, level = level, objective.on(rows, start=level.state)
+            start = space.drift(coarse.best.theta, level.n_rows / coarse.n_rows)
+            optimise(level, start, bounds, tol)
+    except SearchEnded:
+        pass
+    return level.best
+
+
+def n_looks(objective: Objective) -> int:
+    """Return how many places to look at: more in more dimensions, at most half of all visits."""
+    n_dimensions = len(objective.space)
+    if n_dimensions == 0:
+        return 1
+    return int(min({1: 8, 2: 24}.get(n_dimensions, 32), max(1, objective.max_evals // 2)))
+
+
+def spread(looks: Sequence[tuple[float, np.ndarray]], most: int, apart: float = 1.5) -> list:
+    """Return the best places that are at least `apart` units from each other."""
+    chosen: list[np.ndarray] = []
+    for value, theta in sorted(looks, key=lambda look: look[0]):
+        far = all(np.abs(theta - other).max(initial=0.0) > apart for other in chosen)
+        if len(chosen) < most and np.isfinite(value) and (far or not chosen):
+            chosen.append(theta)
+    return chosen
+
+
+def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarray | None]:
+    """Return growing subsets of rows, stratified by fold and class, ending with all rows.
+
+    Row sets are nested, and a row keeps its folds, so that a machine trained on few rows never
+    has met a validation row of the same fold on more rows: its solution may start the next one.
+    """
+    n = prepared.n_rows
+    if n <= 1.5 * LOOK_ROWS:
+        return [None]
+    strata = np.zeros((n, len(prepared.splits) + 1), dtype=int)
+    for number, (_, test) in enumerate(prepared.splits):
+        strata[test, number] = 1
+    if prepared.targets.classes is not None:
+        strata[:, -1] = prepared.targets.y
+    _, stratum = np.unique(strata, axis=0, return_inverse=True)
+    priority = np.empty(n)
+    for s in range(stratum.max() + 1):
+        members = rng.permutation(np.flatnonzero(stratum.ravel() == s))
+        priority[members] = (np.arange(len(members)) - 1.0) / len(members)  # two of each come first
+    order = np.argsort(priority + 1e-9 * rng.uniform(size=n), kind="stable")
+    sizes = [LOOK_ROWS] + ([n // 4] if n >= 8 * LOOK_ROWS else [])
+    levels: list[np.ndarray | None] = []
+    for size in sizes:
+        rows = np.zeros(n, dtype=bool)
+        rows[order[:size]] = True
+        rows[priority <= 0] = True
+        levels.append(rows)
+    return [*levels, None]
+
+
+__all__ = ["Level", "nested_rows", "tune"]

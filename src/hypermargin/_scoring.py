@@ -1,0 +1,180 @@
+"""Scores in the user's own metric, read off the out-of-fold outputs.
+
+Scorers made by scikit-learn ask an estimator for predictions, decisions or probabilities on the
+validation rows.  Those follow from the outputs that training has already given, so a stand-in with
+the outputs of a fold answers them and nothing is fitted again.  Other callables may ask anything;
+they get the real estimator, fitted on the fold by scikit-learn.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
+from sklearn.model_selection._validation import _score
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
+
+from ._criteria import fit_sigmoid, tally_matrix
+from ._objective import Visit
+from ._prepare import Prepared
+
+
+@dataclass
+class Scoring:
+    """How the points of a search are scored."""
+
+    scorer: Any
+    X: Any
+    y: Any
+    fit_params: Mapping[str, Any]
+    score_params: Mapping[str, Any]
+    error_score: Any
+    return_train_score: bool
+
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether all scorers are of the kind that a stand-in can answer."""
+        scorers = self.scorer
+        each = scorers._scorers.values() if isinstance(scorers, _MultimetricScorer) else [scorers]
+        return all(isinstance(s, (_BaseScorer, _PassthroughScorer)) for s in each)
+
+    def score(self, prepared: Prepared, visit: Visit) -> list[dict[str, Any]]:
+        """Return one dict per fold, in the form that BaseSearchCV makes its results of."""
+        if visit.evaluation is None:
+            return [self._failure(visit, len(test)) for _, test in prepared.splits]
+        return [self._fold(prepared, visit, f) for f in range(len(prepared.splits))]
+
+    def _fold(self, prepared: Prepared, visit: Visit, f: int) -> dict[str, Any]:
+        train, _ = prepared.splits[f]
+        test = visit.evaluation.test[f]
+        share = visit.seconds / len(prepared.splits)
+        if self.reads_outputs:
+            model = _stand_in(prepared, visit, f)
+        else:
+            model, share = self._fitted(prepared, visit, train)
+        clock = time.perf_counter()
+        result = {
+            "fit_error": None,
+            "test_scores": self._score(model, prepared, test, train),
+            "n_test_samples": len(test),
+            "fit_time": share,
+            "score_time": time.perf_counter() - clock,
+        }
+        if self.return_train_score:
+            result["train_scores"] = self._score(model, prepared, train, train)
+        return result
+
+    def _score(self, model: Any, prepared: Prepared, rows: np.ndarray, train: np.ndarray) -> Any:
+        if isinstance(model, _StandIn):
+            X, y = rows, _take(self.y, rows)
+        else:
+            X, y = _safe_split(prepared.model.whole, self.X, self.y, rows, train)
+        params = _check_method_params(self.X, params=dict(self.score_params), indices=rows)
+        return _score(model, X, y, self.scorer, params, self.error_score)
+
+    def _fitted(self, prepared: Prepared, visit: Visit, train: np.ndarray) -> tuple[Any, float]:
+        model = clone(prepared.model.whole).set_params(**visit.params)
+        X, y = _safe_split(model, self.X, self.y, train)
+        params = _check_method_params(self.X, params=dict(self.fit_params), indices=train)
+        clock = time.perf_counter()
+        model.fit(X, y, **params)
+        return model, time.perf_counter() - clock
+
+    def _failure(self, visit: Visit, n_test: int) -> dict[str, Any]:
+        if self.error_score == "raise":
+            raise FloatingPointError(visit.error)
+        result = {
+            "fit_error": visit.error,
+            "test_scores": self._error_scores(),
+            "n_test_samples": n_test,
+            "fit_time": visit.seconds,
+            "score_time": 0.0,
+        }
+        if self.return_train_score:
+            result["train_scores"] = self._error_scores()
+        return result
+
+    def _error_scores(self) -> Any:
+        if isinstance(self.scorer, _MultimetricScorer):
+            return {name: self.error_score for name in self.scorer._scorers}
+        return self.error_score
+
+
+def _take(y: Any, rows: np.ndarray) -> Any:
+    return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
+
+
+class _StandIn(BaseEstimator):
+    """A fold's machines in the role of the fitted estimator; X is given by row numbers."""
+
+    def __init__(self, prepared: Any, outputs_at: Callable[[np.ndarray], np.ndarray]):
+        self.prepared = prepared
+        self.outputs_at = outputs_at
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        model, classes = self.prepared.model, self.prepared.targets.classes
+        return model.adapter.predict(model.machine, self.outputs_at(X), classes)
+
+
+class _RegressorStandIn(RegressorMixin, _StandIn):
+    pass
+
+
+class _ClassifierStandIn(ClassifierMixin, _StandIn):
+    def __init__(self, prepared: Any, outputs_at: Any, calibration: Callable[[], Any]):
+        super().__init__(prepared, outputs_at)
+        self.calibration = calibration
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return self.prepared.targets.classes
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        model = self.prepared.model
+        return model.adapter.decision_function(model.machine, self.outputs_at(X), self.classes_)
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        outputs = self.outputs_at(X)
+        slope, offsets = self.calibration()
+        return softmax(slope * (outputs @ tally_matrix(outputs.shape[1])) + offsets, axis=1)
+
+
+def _stand_in(prepared: Prepared, visit: Visit, f: int) -> _StandIn:
+    evaluation = visit.evaluation
+
+    def outputs_at(rows: np.ndarray) -> np.ndarray:
+        if rows is evaluation.test[f]:
+            return evaluation.outputs[f]
+        return evaluation.outputs_at(f, rows)
+
+    if prepared.targets.classes is None:
+        return _RegressorStandIn(prepared, outputs_at)
+
+    def calibration() -> tuple[float, np.ndarray]:
+        """Fit the sigmoid on the other folds' outputs, so that the fold's own score is honest."""
+        others = [g for g in range(len(evaluation.test)) if g != f] or [f]
+        rows = np.concatenate([evaluation.test[g] for g in others])
+        outputs = np.concatenate([evaluation.outputs[g] for g in others])
+        return fit_sigmoid(outputs, prepared.targets.y[rows], np.ones(len(rows)))
+
+    return _ClassifierStandIn(prepared, outputs_at, calibration)
+
+
+def say_default_surrogate(scorer: Any, surrogate: Any) -> None:
+    """Tell the user that a score has no smooth form of its own."""
+    name = getattr(scorer, "_score_func", scorer)
+    name = getattr(name, "__name__", repr(name))
+    warnings.warn(
+        f"scoring={name} has no smooth form here: the search descends on "
+        f"{type(surrogate).__name__} and {name} selects among the visited points.",
+        UserWarning,
+        stacklevel=4,
+    )

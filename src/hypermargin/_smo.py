@@ -1,0 +1,154 @@
+"""Sequential minimal optimisation with second-order selection, for the dual of `_losses`.
+
+All variables live in one vector beta over the rows of a shared kernel matrix; rows that do not
+belong to the machine (the validation rows of its fold) have lower = upper = 0 and never move.  With
+residual r = target - (K + diag(ridge)) beta, moving beta_i up by a little gains r_i + up_i, and
+moving beta_j down gains -(r_j + down_j), where up and down hold the slope of the kink, or minus or
+plus infinity at a bound.  The optimality gap is  max(r + up) - min(r + down).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._compiled import compiled, fast_max, fast_min
+
+HUGE = 1e300  # stands for infinity: fast-math code may not meet a real one
+STRIP = 256  # rows per vectorised scan; the winner is located inside the best strip only
+FLAT = 1e-12  # least curvature along a pair, relative to the diagonal
+
+
+@compiled
+def slopes(beta, lower, upper, kink, up, down):
+    """Fill `up` and `down`: the slope of the penalty to the right and to the left of beta."""
+    for t in range(beta.shape[0]):
+        set_slopes(t, beta, lower, upper, kink, up, down)
+
+
+@compiled
+def set_slopes(t, beta, lower, upper, kink, up, down):
+    b = beta[t]
+    if b >= upper[t]:
+        up[t] = -HUGE
+    else:
+        up[t] = -kink[t] if b >= 0.0 else kink[t]
+    if b <= lower[t]:
+        down[t] = HUGE
+    else:
+        down[t] = -kink[t] if b > 0.0 else kink[t]
+
+
+@compiled
+def room_up(t, beta, lower, upper, kink):
+    """Return how far beta_t can rise before its penalty changes slope."""
+    if beta[t] < 0.0 and kink[t] > 0.0:
+        return -beta[t]
+    return upper[t] - beta[t]
+
+
+@compiled
+def room_down(t, beta, lower, upper, kink):
+    if beta[t] > 0.0 and kink[t] > 0.0:
+        return beta[t]
+    return beta[t] - lower[t]
+
+
+@compiled
+def place(t, value, beta, lower, upper):
+    """Set beta_t, snapping to a breakpoint that is only a rounding error away."""
+    near = 1e-13 * (upper[t] - lower[t])
+    if abs(value - upper[t]) <= near:
+        value = upper[t]
+    elif abs(value - lower[t]) <= near:
+        value = lower[t]
+    elif abs(value) <= near:
+        value = 0.0
+    beta[t] = value
+
+
+@compiled(fastmath=True)
+def advance(r, Ki, Kj, up, down, step):
+    """Subtract step (K_i - K_j) from r; return max(r + up) and min(r + down)."""
+    best, least = r.dtype.type(-HUGE), r.dtype.type(HUGE)
+    for t in range(r.shape[0]):
+        value = r[t] - step * (Ki[t] - Kj[t])
+        r[t] = value
+        best = fast_max(best, value + up[t])
+        least = fast_min(least, value + down[t])
+    return best, least
+
+
+@compiled(fastmath=True)
+def best_gain(r, down, Ki, diag, top, own, floor):
+    """Return the largest second-order gain of a pair (i, t); `own` is the diagonal at i."""
+    best = 0.0
+    for t in range(r.shape[0]):
+        drop = fast_max(top - (r[t] + down[t]), 0.0)
+        curve = fast_max(own + diag[t] - 2.0 * Ki[t], floor)
+        best = fast_max(best, drop * drop / curve)
+    return best
+
+
+@compiled
+def select_up(r, Ki, Kj, up, down, step):
+    """Bring r up to date after a step; return the best row to raise and both ends of the gap."""
+    n = r.shape[0]
+    top, bottom, strip = -HUGE, HUGE, 0
+    for s in range(0, n, STRIP):
+        e = min(n, s + STRIP)
+        high, low = advance(r[s:e], Ki[s:e], Kj[s:e], up[s:e], down[s:e], step)
+        if high > top:
+            top, strip = high, s
+        bottom = min(bottom, low)
+    chosen = strip
+    for t in range(strip, min(n, strip + STRIP)):
+        if r[t] + up[t] > r[chosen] + up[chosen]:
+            chosen = t
+    return chosen, top, bottom
+
+
+@compiled
+def select_down(r, down, Ki, diag, top, own, floor):
+    """Return the row to lower: the one with the largest second-order gain."""
+    n = r.shape[0]
+    gain, strip = -1.0, 0
+    for s in range(0, n, STRIP):
+        e = min(n, s + STRIP)
+        g = best_gain(r[s:e], down[s:e], Ki[s:e], diag[s:e], top, own, floor)
+        if g > gain:
+            gain, strip = g, s
+    chosen, gain = strip, -1.0
+    for t in range(strip, min(n, strip + STRIP)):
+        drop = top - (r[t] + down[t])
+        g = drop * drop / max(own + diag[t] - 2.0 * Ki[t], floor)
+        if drop > 0.0 and g > gain:
+            chosen, gain = t, g
+    return chosen
+
+
+@compiled
+def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
+    """Improve beta and its residual r in place until the gap is at most tol.
+
+    Returns the iterations made and the gap reached.  `diag` includes the ridge.
+    """
+    n = beta.shape[0]
+    up, down = np.empty(n), np.empty(n)
+    slopes(beta, lower, upper, kink, up, down)
+    floor = FLAT * max(np.abs(diag).max(), 1e-300)
+    i, top, bottom = select_up(r, K[0], K[0], up, down, 0.0)
+    for iteration in range(max_iter):
+        if top - bottom <= tol:
+            return iteration, top - bottom
+        j = select_down(r, down, K[i], diag, top, diag[i], floor)
+        step = (top - (r[j] + down[j])) / max(diag[i] + diag[j] - 2.0 * K[i, j], floor)
+        step = min(step, room_up(i, beta, lower, upper, kink))
+        step = min(step, room_down(j, beta, lower, upper, kink))
+        place(i, beta[i] + step, beta, lower, upper)
+        place(j, beta[j] - step, beta, lower, upper)
+        r[i] -= step * ridge[i]
+        r[j] += step * ridge[j]
+        set_slopes(i, beta, lower, upper, kink, up, down)
+        set_slopes(j, beta, lower, upper, kink, up, down)
+        i, top, bottom = select_up(r, K[i], K[j], up, down, step)
+    return max_iter, top - bottom

@@ -1,0 +1,187 @@
+"""The space: named, bounded, scaled hyperparameters as one vector.
+
+The optimiser walks in scaled coordinates: one unit is a factor e of a logarithmic hyperparameter
+and an eighth of the range of a linear one, so that a step of one is a sensible step everywhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Range and scale of one hyperparameter.
+
+    `drift` is the power of the sample size with which the best value is known to move; a search
+    that passes from a subsample to more rows shifts its start by it.
+    """
+
+    low: float
+    high: float
+    scale: str = "log"
+    drift: float = 0.0
+
+    @property
+    def unit(self) -> float:
+        return 1.0 if self.scale == "log" else (self.high - self.low) / 8.0
+
+    def to_scaled(self, value: float) -> float:
+        return float(np.log(value)) if self.scale == "log" else value / self.unit
+
+    def from_scaled(self, scaled: float) -> float:
+        value = np.exp(scaled) if self.scale == "log" else scaled * self.unit
+        # exp(log(high)) may exceed high by a rounding error
+        return float(np.clip(value, self.low, self.high))
+
+    def slope(self, value: float) -> float:
+        """Return d value / d scaled."""
+        return value if self.scale == "log" else self.unit
+
+
+@dataclass(frozen=True)
+class Space:
+    """The continuous hyperparameters of one search, in a fixed order."""
+
+    dimensions: Mapping[str, Dimension]
+
+    def __len__(self) -> int:
+        return len(self.dimensions)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.dimensions)
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Return the bounds in scaled coordinates, one row (low, high) per hyperparameter."""
+        return np.array(
+            [(d.to_scaled(d.low), d.to_scaled(d.high)) for d in self.dimensions.values()]
+        ).reshape(-1, 2)
+
+    def params(self, theta: np.ndarray) -> dict[str, float]:
+        return {
+            name: d.from_scaled(t)
+            for (name, d), t in zip(self.dimensions.items(), theta, strict=True)
+        }
+
+    def theta(self, params: Mapping[str, float]) -> np.ndarray:
+        return np.array([d.to_scaled(params[name]) for name, d in self.dimensions.items()])
+
+    def pull(self, params: Mapping[str, float], gradient: Mapping[str, float]) -> np.ndarray:
+        """Return the gradient in scaled coordinates."""
+        return np.array([gradient[n] * d.slope(params[n]) for n, d in self.dimensions.items()])
+
+    def drift(self, theta: np.ndarray, ratio: float) -> np.ndarray:
+        """Move a point found on few rows to where it should be on `ratio` times as many."""
+        moved = theta + np.array([d.drift for d in self.dimensions.values()]) * np.log(ratio)
+        return np.clip(moved, *self.bounds.T)
+
+    def on_bound(self, params: Mapping[str, float]) -> dict[str, float]:
+        """Return the hyperparameters that sit on their bound, to within a thousandth of a unit."""
+        ends = {}
+        for name, d in self.dimensions.items():
+            for end in (d.low, d.high):
+                if abs(d.to_scaled(params[name]) - d.to_scaled(end)) < 1e-3:
+                    ends[name] = end
+        return ends
+
+
+def read_space(space: Any, defaults: Mapping[str, Any]) -> list[tuple[dict, dict]]:
+    """Split what the user gave into (listed values, ranges), one pair per combination of values.
+
+    `defaults` names the hyperparameters that can be differentiated and is what `None` stands for.
+    """
+    if space is None:
+        return [({}, dict.fromkeys(defaults))]
+    if isinstance(space, Mapping):
+        space = [space]
+    if not isinstance(space, Sequence) or not all(isinstance(s, Mapping) for s in space):
+        raise TypeError(f"space must be None, a dict or a list of dicts; got {space!r}.")
+    if not space:
+        raise ValueError("space is an empty list; give at least one dict, or None.")
+    combinations = []
+    for part in space:
+        listed = {name: _values(name, v) for name, v in part.items() if _is_list(v)}
+        ranges = {name: v for name, v in part.items() if name not in listed}
+        for values in itertools.product(*listed.values()):
+            combinations.append((dict(zip(listed, values, strict=True)), ranges))
+    return combinations
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, np.ndarray))
+
+
+def _values(name: str, values: Any) -> list:
+    if len(values) == 0:
+        raise ValueError(f"space[{name!r}] is an empty list; give at least one value.")
+    return list(values)
+
+
+def read_range(name: str, spec: Any, default: Dimension, positive: bool) -> Dimension:
+    """Turn one entry of the user's space into a Dimension, or say what is wrong with it.
+
+    `positive` tells that the estimator accepts only values above zero.
+    """
+    if spec is None:
+        return default
+    if hasattr(spec, "ppf") and hasattr(spec, "dist"):
+        low, high, scale = _support(spec)
+    elif isinstance(spec, tuple) and len(spec) in (2, 3):
+        low, high = spec[:2]
+        scale = spec[2] if len(spec) == 3 else None
+    else:
+        raise ValueError(
+            f"space[{name!r}]={spec!r} is not understood; give (low, high), "
+            "(low, high, 'log' or 'linear'), a frozen scipy.stats distribution "
+            "or a list of values."
+        )
+    if scale is None:
+        scale = default.scale if isinstance(low, Real) and low > 0 else "linear"
+    if scale not in ("log", "linear"):
+        raise ValueError(f"space[{name!r}] has scale {scale!r}; it must be 'log' or 'linear'.")
+    for bound in (low, high):
+        if not isinstance(bound, Real) or isinstance(bound, bool) or not np.isfinite(bound):
+            raise ValueError(f"space[{name!r}] has bound {bound!r}; it must be a finite number.")
+    if not low < high:
+        raise ValueError(
+            f"space[{name!r}]=({low!r}, {high!r}) is empty; the lower bound must be "
+            "less than the upper bound."
+        )
+    if positive and low <= 0:
+        raise ValueError(f"space[{name!r}] has lower bound {low!r}; {name} must be positive.")
+    if scale == "log" and low <= 0:
+        raise ValueError(
+            f"space[{name!r}] has lower bound {low!r}; a logarithmic scale needs one above 0."
+        )
+    return Dimension(float(low), float(high), scale, default.drift)
+
+
+def _support(distribution: Any) -> tuple[float, float, str]:
+    """Return the range of a frozen distribution; an unbounded one is cut at its 0.1 % tails."""
+    low, high = distribution.support()
+    low = low if np.isfinite(low) else distribution.ppf(1e-3)
+    high = high if np.isfinite(high) else distribution.ppf(1 - 1e-3)
+    scale = "log" if distribution.dist.name in ("loguniform", "reciprocal") else "linear"
+    return float(low), float(high), scale
+
+
+def lattice(space: Space, n_points: int, margin: float = 0.1) -> Iterator[np.ndarray]:
+    """Yield spread points of the space, those with the least of the first coordinate first.
+
+    Halton points: low-discrepancy in any dimension and the same on every run, so that two searches
+    on the same data look at the same places.
+    """
+    from scipy.stats import qmc
+
+    low, high = space.bounds.T
+    unit = qmc.Halton(len(space), scramble=False).random(n_points + 1)[1:]
+    unit = margin + (1 - 2 * margin) * unit
+    yield from low + unit[np.argsort(unit[:, 0], kind="stable")] * (high - low)
