@@ -49,8 +49,13 @@ class Adapter:
 
     estimator: ClassVar[type[BaseEstimator]]
     loss: ClassVar[Loss]
-    # hyperparameters that the estimator accepts only above zero
-    positive: ClassVar[frozenset[str]] = frozenset({"C", "gamma", "alpha"})
+    # which numbers the estimator accepts for a hyperparameter; any, where it is not listed
+    signs: ClassVar[dict[str, str]] = {
+        "C": "positive",
+        "gamma": "positive",
+        "alpha": "positive",
+        "epsilon": "non-negative",
+    }
 
     def kernel(self, estimator: Any) -> Kernel:
         return make_kernel(estimator.kernel, estimator.degree)
@@ -220,8 +225,9 @@ def read_model(estimator: Any) -> Model:
         if isinstance(machine, adapter.estimator):
             before = Pipeline([(n.replace("__", "_"), t) for n, t in steps]) if steps else None
             return Model(estimator, machine, adapter, prefix, before)
+    what = repr(machine) if isinstance(machine, str) else type(machine).__name__
     known = ", ".join(a.estimator.__name__ for a in ADAPTERS)
     raise ValueError(
-        f"estimator={type(machine).__name__} cannot be differentiated; use one of {known}, "
+        f"estimator={what} cannot be differentiated; use one of {known}, "
         "or a Pipeline that ends in one of them."
     )

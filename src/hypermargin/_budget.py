@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -28,24 +28,32 @@ class Budget:
         return late or self._stopped.is_set()
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS uses one thread.
+
+    Products here are small and run in threads of their own; more threads below them would only
+    wait for each other, and on a busy machine for very long.
+    """
+    return _libraries().limit(limits=1, user_api="blas")
+
+
 class Workers:
-    """Threads that share the data; with more than one of them BLAS is held to one thread each."""
+    """Threads that share the data."""
 
     def __init__(self, n_jobs: int | None = None):
         self.count = max(1, effective_n_jobs(n_jobs))
-        self._controller = ThreadpoolController() if self.count > 1 else None
 
     def map(self, function: Callable, items: Iterable[Any], budget: Budget) -> list:
         """Apply a function to all items; a Ctrl-C stops the workers before it is passed on."""
         items = list(items)
         if self.count == 1 or len(items) < 2:
             return [function(item) for item in items]
-        with (
-            self._controller.limit(limits=1, user_api="blas")
-            if self._controller
-            else nullcontext(),
-            ThreadPoolExecutor(self.count) as pool,
-        ):
+        with ThreadPoolExecutor(self.count) as pool:
             try:
                 return list(pool.map(function, items))
             except BaseException:

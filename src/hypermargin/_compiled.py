@@ -40,3 +40,30 @@ def _reduction(llvm_name: str) -> Any:
 
 fast_max = _reduction("llvm.maxnum")
 fast_min = _reduction("llvm.minnum")
+
+
+@compiled(fastmath=True)
+def add_rows(K, rows, factors, total):
+    """Add factors_k K[rows_k, :] to total; a product with some rows, without copying them."""
+    for k in range(rows.shape[0]):
+        row, factor = K[rows[k]], factors[k]
+        for t in range(total.shape[0]):
+            total[t] += factor * row[t]
+
+
+@compiled(fastmath=True)
+def add_rows_at(K, rows, factors, cols, total):
+    """Add factors_k K[rows_k, cols] to total."""
+    for k in range(rows.shape[0]):
+        row, factor = K[rows[k]], factors[k]
+        for t in range(total.shape[0]):
+            total[t] += factor * row[cols[t]]
+
+
+@compiled
+def gather(K, rows, cols, out):
+    """Copy K[rows, cols] to out."""
+    for k in range(rows.shape[0]):
+        row, target = K[rows[k]], out[k]
+        for t in range(cols.shape[0]):
+            target[t] = row[cols[t]]

@@ -53,15 +53,17 @@ class SmoothError(Criterion):
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         cost = self.row_weights(y, weight)
-        centred = outputs - outputs.mean()
-        rho = max(float(np.sqrt(np.mean(centred**2))), np.finfo(float).tiny)
+        share = (weight / (weight.sum() * outputs.shape[1]))[:, None]
+        centred = outputs - (share * outputs).sum()
+        rho = float(np.sqrt((share * centred**2).sum()))
+        rho = max(rho, 1e-9 * float(np.abs(outputs).max()), 1e-100)
         votes = expit(self.t / rho * outputs)
         slope = votes * (1.0 - votes) * (self.t / rho)
         right, d_votes = self._right(votes, y)
         d_scaled = -cost[:, None] * d_votes * slope
         # the slope t / rho moves with every output
         d_rho = -float((d_scaled * outputs).sum()) / rho
-        gradient = d_scaled + d_rho * centred / (centred.size * rho)
+        gradient = d_scaled + d_rho * share * centred / rho
         return float(cost @ (1.0 - right)), gradient
 
     def _right(self, votes: np.ndarray, y: np.ndarray) -> Valued:
@@ -168,13 +170,16 @@ class _Regression(Criterion):
 
     for_classifiers = False
 
-    def residual_loss(self, residual: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def residual_loss(
+        self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the loss of each residual and its slope; `cost` are weights that sum to one."""
         raise NotImplementedError
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         y = y.reshape(outputs.shape)
         cost = np.broadcast_to((weight / weight.sum())[:, None] / y.shape[1], y.shape)
-        value, slope = self.residual_loss(outputs - y, y)
+        value, slope = self.residual_loss(outputs - y, y, cost)
         return float((cost * value).sum()), cost * slope
 
 
@@ -183,7 +188,9 @@ class MeanSquaredError(_Regression):
 
     score_func = staticmethod(metrics.mean_squared_error)
 
-    def residual_loss(self, residual: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def residual_loss(
+        self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         return residual**2, 2.0 * residual
 
 
@@ -208,8 +215,11 @@ class SmoothAbsoluteError(_Regression):
     t: float = 100.0
     score_func = staticmethod(metrics.mean_absolute_error)
 
-    def residual_loss(self, residual: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        h = max(float(y.std()), np.finfo(float).tiny) / self.t
+    def residual_loss(
+        self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        spread = float(np.sqrt((cost * (y - (cost * y).sum()) ** 2).sum()))
+        h = max(spread, 1e-100) / self.t
         root = np.sqrt(residual**2 + h**2)
         return root - h, residual / root
 

@@ -1,17 +1,39 @@
-"""The kernel matrix of one design: stored when it fits into memory, by blocks of rows when not."""
+"""The kernel matrix of one design: rows that are held in memory, and all others on demand.
+
+Machines need few rows of the matrix: those of their support vectors and of points that may become
+some.  Rows are computed once, for all folds and classes, and held side by side in one array; when
+they would not fit into the memory limit, every use computes what it needs.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ._budget import Budget, Workers
+from ._compiled import add_rows, add_rows_at, gather
 from ._kernels import Kernel, Params, Points
 
-BLOCK_BYTES = 2**23  # a block of rows is about as large as a core's share of the cache
+BLOCK_BYTES = 2**20  # a block of rows is about as large as a core's share of the cache
+
+
+class RowStore:
+    """Memory for held rows that outlives a kernel matrix.
+
+    The first touch of fresh memory costs more than filling it, so it is used again and again.
+    What is reserved but never touched costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0)
+
+    def array(self, n_rows: int, width: int) -> np.ndarray:
+        """Return an array of that shape, with whatever it has in it."""
+        if self._memory.size < n_rows * width:
+            self._memory = np.empty(n_rows * width)
+        return self._memory[: n_rows * width].reshape(n_rows, width)
 
 
 class Gram:
@@ -25,7 +47,8 @@ class Gram:
     params : dict
         Values of the kernel's hyperparameters.
     memory : float
-        Bytes that the stored matrix may take; above that every use computes its rows anew.
+        Bytes that held rows and the machines' own blocks may take.
+    store : RowStore
     """
 
     def __init__(
@@ -36,6 +59,7 @@ class Gram:
         memory: float,
         workers: Workers,
         budget: Budget,
+        store: RowStore | None = None,
     ):
         self.points = points
         self.kernel = kernel
@@ -43,99 +67,116 @@ class Gram:
         self.memory = memory
         self.workers = workers
         self.budget = budget
+        self.diagonal = kernel.diagonal(points, params)
+        self._slot = np.full(len(points), -1)
+        self._held = np.empty(0, dtype=int)
+        self._lock = threading.Lock()
+        n = len(points)
+        most = n if 8.0 * n * n <= memory else int(memory // (8 * n))
+        self._rows = (store or RowStore()).array(most, n)
 
     def __len__(self) -> int:
         return len(self.points)
 
     @property
-    def stored(self) -> bool:
-        return 8.0 * len(self) ** 2 <= self.memory
+    def capacity(self) -> int:
+        """The most rows that a machine may work on at a time."""
+        most = np.sqrt(self.memory / 8.0 / (1 + self.workers.count))
+        return int(np.clip(most, 2, len(self)))
 
-    @cached_property
-    def matrix(self) -> np.ndarray:
-        matrix = np.empty((len(self), len(self)))
+    def hold(self, rows: np.ndarray) -> bool:
+        """Compute and keep K[rows, :], unless that takes too much memory; return whether."""
+        with self._lock:
+            new = rows[self._slot[rows] < 0]
+            used = len(self._held)
+            if used + len(new) > len(self._rows):
+                return False
 
-        def fill(rows: np.ndarray) -> None:
-            matrix[rows[0] : rows[-1] + 1] = self._compute(rows)
+            def fill(part: np.ndarray) -> bool:
+                block = self._rows[used + part[0] : used + part[-1] + 1]
+                self.kernel.block(self.points.take(new[part]), self.points, self.params, block)
+                return bool(np.isfinite(block.sum()))
 
-        self.workers.map(fill, self._blocks(np.arange(len(self))), self.budget)
-        if not np.isfinite(matrix).all():
-            raise FloatingPointError(
-                f"the kernel matrix is not finite at {self.params}; scale the data or narrow "
-                "the space."
-            )
-        return matrix
+            finite = self.workers.map(fill, self._blocks(np.arange(len(new))), self.budget)
+            if not all(finite):
+                raise FloatingPointError(
+                    f"the kernel matrix is not finite at {self.params}; scale the data or narrow "
+                    "the space."
+                )
+            self._slot[new] = np.arange(used, used + len(new))
+            self._held = np.concatenate([self._held, new])
+            return True
 
-    @cached_property
-    def diagonal(self) -> np.ndarray:
-        return self.kernel.diagonal(self.points, self.params)
+    def compact(self, rows: np.ndarray) -> np.ndarray:
+        """Return K[rows, rows], contiguous; a view where all rows are held in their order."""
+        slots = self._slot[rows]
+        if (slots >= 0).all():
+            if len(rows) == len(self) and (slots == np.arange(len(self))).all():
+                return self._rows[: len(self)]
+            out = np.empty((len(rows), len(rows)))
+            gather(self._rows, slots, rows, out)
+            return out
+        points = self.points.take(rows)
+        return np.ascontiguousarray(self.kernel.block(points, points, self.params))
 
-    def rows(self, rows: np.ndarray) -> np.ndarray:
-        """Return K[rows, :]."""
-        return self.matrix[rows] if self.stored else self._compute(rows)
-
-    def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-        """Return K[rows, cols]."""
-        if self.stored:
-            return self.matrix[np.ix_(rows, cols)]
-        return self.kernel.block(self.points.take(rows), self.points.take(cols), self.params)
-
-    def right(self, rows: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Return K[rows, :] V."""
-        if self.stored:
-            return self.matrix[rows] @ V
-        parts = [self._compute(block) @ V for block in self._blocks(rows)]
-        return np.concatenate(parts) if parts else np.zeros((0, *V.shape[1:]))
-
-    def left(self, rows: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Return K[rows, :]' V."""
-        if self.stored:
-            return self.matrix[rows].T @ V
-        total = np.zeros((len(self), *V.shape[1:]))
-        for block, part in zip(self._blocks(rows), self._blocks(np.arange(len(rows))), strict=True):
-            total += self._compute(block).T @ V[part]
+    def combine(
+        self, rows: np.ndarray, factors: np.ndarray, cols: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return sum_i factors_i K[rows_i, cols]; all columns by default."""
+        total = np.zeros(len(self) if cols is None else len(cols))
+        slots = self._slot[rows]
+        held = slots >= 0
+        if cols is None:
+            add_rows(self._rows, slots[held], factors[held], total)
+        else:
+            add_rows_at(self._rows, slots[held], factors[held], cols, total)
+        rest, factors = rows[~held], factors[~held]
+        for part in self._blocks(np.arange(len(rest))):
+            block = self._compute(rest[part], cols)
+            total += factors[part] @ block
         return total
 
-    def restrict(self, rows: np.ndarray) -> Gram:
-        """Return the Gram matrix of some of the rows."""
-        part = Gram(
-            self.points.take(rows), self.kernel, self.params, self.memory, self.workers, self.budget
-        )
-        if self.stored:
-            part.__dict__["matrix"] = self.matrix[np.ix_(rows, rows)]
-        return part
+    def product(self, rows: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """Return K[rows, :] V."""
+        slots = self._slot[rows]
+        if (slots >= 0).all():
+            return (self._rows[: len(self._held)] @ V)[slots]
+        parts = [self._compute(part) @ V for part in self._blocks(rows)]
+        return np.concatenate(parts) if parts else np.zeros((0, V.shape[1]))
 
     def pullback(self, E: np.ndarray, B: np.ndarray) -> Params:
         """Return sum_ij (E B')_ij dK_ij/dtheta for each hyperparameter of the kernel.
 
-        Only rows where E and columns where B have an entry are touched, in blocks of rows.
+        Only rows where B and columns where E have an entry are touched, in blocks of rows.
         """
         if not self.kernel.hyperparameters:
             return {}
-        cols = np.flatnonzero(np.any(B != 0, axis=1))
-        B_cols, col_points = B[cols], self.points.take(cols)
+        rows = np.flatnonzero(np.any(B != 0, axis=1))
+        rows = rows[np.argsort(self._slot[rows], kind="stable")]
+        cols = np.flatnonzero(np.any(E != 0, axis=1))
+        everything = len(cols) == len(self)
+        col_points = self.points if everything else self.points.take(cols)
+        E_cols = np.ascontiguousarray(E[cols].T)
 
         def part(rows: np.ndarray) -> Params:
-            row_points = self.points.take(rows)
-            if self.stored:
-                block = self.matrix[np.ix_(rows, cols)]
+            row_points, slots = self.points.take(rows), self._slot[rows]
+            if slots[0] >= 0 and slots[-1] - slots[0] == len(slots) - 1:
+                block = self._rows[slots[0] : slots[-1] + 1]
+                block = block if everything else block[:, cols]
             else:
                 block = self.kernel.block(row_points, col_points, self.params)
-            M = E[rows] @ B_cols.T
-            return self.kernel.pullback(row_points, col_points, block, M, self.params)
+            return self.kernel.pullback(
+                row_points, col_points, block, B[rows] @ E_cols, self.params
+            )
 
-        rows = np.flatnonzero(np.any(E != 0, axis=1))
         parts = self.workers.map(part, self._blocks(rows), self.budget)
         return {name: sum(p[name] for p in parts) for name in self.kernel.hyperparameters}
 
-    def _compute(self, rows: np.ndarray) -> np.ndarray:
-        return self.kernel.block(self.points.take(rows), self.points, self.params)
+    def _compute(self, rows: np.ndarray, cols: np.ndarray | None = None) -> np.ndarray:
+        col_points = self.points if cols is None else self.points.take(cols)
+        return self.kernel.block(self.points.take(rows), col_points, self.params)
 
     def _blocks(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        size = max(1, int(BLOCK_BYTES // (8 * max(1, len(self)))))
+        size = max(16, int(BLOCK_BYTES // (8 * max(1, len(self)))))
         for start in range(0, len(rows), size):
             yield rows[start : start + size]
-
-
-def bytes_of(megabytes: Any) -> float:
-    return float(megabytes) * 2**20

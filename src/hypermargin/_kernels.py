@@ -47,16 +47,39 @@ class Points:
             return np.asarray(self.X.multiply(self.X).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", self.X, self.X)
 
-    def inner(self, other: Points) -> np.ndarray:
-        product = self.X @ other.X.T
-        return product.toarray() if sparse.issparse(product) else product
+    @cached_property
+    def lifted(self) -> np.ndarray:
+        """Rows (x, |x|^2, 1), whose products with (-2 z, 1, |z|^2) are squared distances."""
+        ones = np.ones(len(self))
+        return np.column_stack([self.X, self.square_norms, ones])
 
-    def square_distances(self, other: Points) -> np.ndarray:
-        distances = self.inner(other)
-        distances *= -2.0
-        distances += self.square_norms[:, None]
-        distances += other.square_norms[None, :]
-        return np.maximum(distances, 0.0, out=distances)
+    def inner(self, other: Points, out: np.ndarray | None = None) -> np.ndarray:
+        if sparse.issparse(self.X):
+            product = (self.X @ other.X.T).toarray()
+            return product if out is None else _copied(product, out)
+        return np.matmul(self.X, other.X.T, out=out)
+
+    def square_distances(
+        self, other: Points, out: np.ndarray | None = None, factor: float = 1.0
+    ) -> np.ndarray:
+        """Return factor |x - z|^2; `factor` may be negative."""
+        if sparse.issparse(self.X):
+            product = self.inner(other, out)
+            product *= -2.0
+            product += self.square_norms[:, None]
+            product += other.square_norms[None, :]
+            product *= factor
+        else:
+            ones = np.ones(len(self))
+            lifted = np.column_stack([-2.0 * self.X, ones, self.square_norms])
+            product = np.matmul(factor * lifted, other.lifted.T, out=out)
+        bound = np.minimum if factor < 0 else np.maximum  # rounding may pass zero
+        return bound(product, 0.0, out=product)
+
+
+def _copied(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+    out[:] = source
+    return out
 
 
 class Kernel:
@@ -64,7 +87,10 @@ class Kernel:
 
     hyperparameters: ClassVar[tuple[str, ...]] = ()
 
-    def block(self, rows: Points, cols: Points, params: Params) -> np.ndarray:
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return K(rows, cols), written to `out` if that is given."""
         raise NotImplementedError
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
@@ -84,8 +110,10 @@ class Kernel:
 class Linear(Kernel):
     """K = x'z."""
 
-    def block(self, rows: Points, cols: Points, params: Params) -> np.ndarray:
-        return rows.inner(cols)
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        return rows.inner(cols, out)
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
         return points.square_norms
@@ -96,9 +124,10 @@ class RBF(Kernel):
 
     hyperparameters = ("gamma",)
 
-    def block(self, rows: Points, cols: Points, params: Params) -> np.ndarray:
-        exponent = rows.square_distances(cols)
-        exponent *= -params["gamma"]
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        exponent = rows.square_distances(cols, out, -params["gamma"])
         return np.exp(exponent, out=exponent)
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
@@ -124,17 +153,19 @@ class _Affine(Kernel):
     hyperparameters = ("gamma", "coef0")
     coef0_range: ClassVar[tuple[float, float]]
 
-    def link(self, t: np.ndarray) -> np.ndarray:
+    def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         raise NotImplementedError
 
     def slope(self, t: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
-    def block(self, rows: Points, cols: Points, params: Params) -> np.ndarray:
-        t = rows.inner(cols)
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        t = rows.inner(cols, out)
         t *= params["gamma"]
         t += params["coef0"]
-        return self.link(t)
+        return self.link(t, out=t)
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
         return self.link(params["gamma"] * points.square_norms + params["coef0"])
@@ -160,8 +191,8 @@ class Polynomial(_Affine):
     degree: float = 3
     coef0_range: ClassVar[tuple[float, float]] = (0.0, 10.0)
 
-    def link(self, t: np.ndarray) -> np.ndarray:
-        return t**self.degree
+    def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return np.power(t, self.degree, out=out)
 
     def slope(self, t: np.ndarray) -> np.ndarray:
         return self.degree * t ** (self.degree - 1) if self.degree else np.zeros_like(t)
@@ -172,8 +203,8 @@ class Sigmoid(_Affine):
 
     coef0_range = (-2.0, 2.0)
 
-    def link(self, t: np.ndarray) -> np.ndarray:
-        return np.tanh(t)
+    def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return np.tanh(t, out=out)
 
     def slope(self, t: np.ndarray) -> np.ndarray:
         return 1.0 - np.tanh(t) ** 2
@@ -182,9 +213,11 @@ class Sigmoid(_Affine):
 class Precomputed(Kernel):
     """X is the kernel matrix itself."""
 
-    def block(self, rows: Points, cols: Points, params: Params) -> np.ndarray:
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
         block = rows.X[:, cols.index]
-        return block.toarray() if sparse.issparse(block) else block
+        return block if out is None else _copied(block, out)
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
         return np.asarray(points.X[np.arange(len(points)), points.index]).ravel().astype(float)

@@ -7,7 +7,8 @@ block of K + diag(ridge); without a bias it is A alone.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg import cho_solve, eigh
+from scipy.linalg.lapack import dpotrf
 
 
 class SaddleSystem:
@@ -22,13 +23,9 @@ class SaddleSystem:
     def __init__(self, A: np.ndarray, bias: bool):
         self.A = A
         self.bias = bias
-        try:
-            factor = cholesky(A, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            self.definite = False
-        else:
-            pivots = np.diagonal(factor)
-            self.definite = bool(pivots.min() > 1e-6 * pivots.max())
+        factor, failed = dpotrf(A, lower=True, clean=False)
+        pivots = np.diagonal(factor)
+        self.definite = not failed and bool(pivots.min() > 1e-6 * pivots.max())
         if self.definite:
             self._factor = (factor, True)
             ones = np.ones(len(A))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,16 @@ from ._space import Space
 
 @dataclass
 class Entry:
-    """An evaluated point: the public record, and the scores of its folds (None: not scored)."""
+    """An evaluated point: the public record and the scores of its folds.
+
+    `out` is None where scoring would have meant fitting; `score` does that.  `exact` tells an
+    evaluation at the full accuracy from a look.
+    """
 
     record: dict[str, Any]
     out: list[dict[str, Any]] | None
+    score: Callable[[], list[dict[str, Any]]]
+    exact: bool
     gradient_norm: float
     space: Space
 
@@ -42,9 +49,9 @@ class Log:
         """Return a function that logs the visits of one combination of listed values."""
 
         def record(visit: Visit) -> None:
-            on_all = visit.n_rows == prepared.n_rows
+            exact = visit.gradient is not None
             out = None
-            if on_all or self.scoring.reads_outputs:
+            if self.scoring.reads_outputs or (exact and visit.n_rows == prepared.n_rows):
                 out = self.scoring.score(prepared, visit)
             norm = np.nan
             if visit.gradient is not None:
@@ -61,6 +68,8 @@ class Log:
                         "n_samples": visit.n_rows,
                     },
                     out,
+                    partial(self.scoring.score, prepared, replace(visit, evaluation=None)),
+                    exact or visit.error is not None,
                     norm,
                     space,
                 )
@@ -71,9 +80,32 @@ class Log:
         return record
 
     def kept(self) -> list[Entry]:
-        """Return the entries on the most rows that were reached."""
-        most = max(entry.record["n_samples"] for entry in self.entries)
-        return [entry for entry in self.entries if entry.record["n_samples"] == most]
+        """Return the exact evaluations on the most rows that were reached.
+
+        If the time was up before any, the looks on the most rows; of those that were not scored,
+        because their scores need fits, only the best.
+        """
+        entries = [entry for entry in self.entries if entry.exact] or self.entries
+        most = max(entry.record["n_samples"] for entry in entries)
+        entries = [entry for entry in entries if entry.record["n_samples"] == most]
+        if all(entry.out is not None for entry in entries):
+            return entries
+        best = min(entries, key=lambda entry: entry.record["objective"])
+        best.out = best.score() if best.out is None else best.out
+        return [best]
+
+    def fail(self, listed: Mapping[str, Any], n_folds: int, error: Exception) -> None:
+        """Log that a combination of listed values could not be fitted."""
+        out = self.scoring.failures(str(error), n_folds)
+        record = {
+            "params": dict(listed),
+            "objective": np.nan,
+            "gradient": None,
+            "score": self._mean_score(out),
+            "seconds": 0.0,
+            "n_samples": len(self.scoring.y),
+        }
+        self.entries.append(Entry(record, out, lambda: out, True, np.nan, Space({})))
 
     def _mean_score(self, out: list[dict[str, Any]]) -> float:
         scores = [fold["test_scores"] for fold in out]

@@ -68,7 +68,8 @@ class Hinge(Loss):
         return {"C": float(reach @ at_bound)}
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
-        return Dimension(1e-2 / kernel_scale, 1e4 / kernel_scale, "log", drift=-0.2)
+        low, high = 1e-2 / kernel_scale, 1e4 / kernel_scale
+        return Dimension(low, high, "log", drift=-0.2, lean=0.02)
 
 
 class EpsilonInsensitive(Loss):
@@ -90,7 +91,8 @@ class EpsilonInsensitive(Loss):
         spread = float(np.std(y)) or 1.0
         if name == "epsilon":
             return Dimension(1e-3 * spread, spread, "log")
-        return Dimension(1e-2 * spread / kernel_scale, 1e4 * spread / kernel_scale, "log")
+        unit = spread / kernel_scale
+        return Dimension(1e-2 * unit, 1e4 * unit, "log", lean=0.02)
 
 
 class Squared(Loss):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._objective import Level, Objective, SearchEnded, Visit
+from ._objective import Objective, SearchEnded, Visit
 from ._optimisers import Optimiser
 from ._prepare import Prepared
 from ._space import lattice
@@ -15,33 +15,40 @@ LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
 STARTS = 2  # places from which the first level descends
 
 
-def tune(objective: Objective, levels: Sequence[np.ndarray | None], optimise: Optimiser, tol: float) -> Visit | None:  # fmt: skip
+def tune(
+    objective: Objective,
+    levels: Sequence[np.ndarray | None],
+    optimise: Optimiser,
+    tol: float,
+) -> Visit | None:
     """Minimise the objective over its space; return the best visit on the last level reached.
 
     `levels` are growing, nested sets of rows, the last one being all of them (None).  One start is
     not enough, because smooth errors have local minima; a look on few rows costs almost nothing.
     """
     space, bounds = objective.space, objective.space.bounds
-    level = objective.on(levels[0])
+    level = objective.on(levels[0] if len(space) else None)
     try:
-        looks = [(level.value(theta), theta) for theta in lattice(space, n_looks(objective))]
-        for start in spread(looks, STARTS):
-            optimise(level, start, bounds, tol)
+        if not len(space):  # nothing but listed values: a point of a grid
+            level(np.empty(0))
+            return level.best
+        looks = [(level.look(theta), theta) for theta in lattice(space, n_looks(objective))]
+        ends = [optimise(level, start, bounds, tol, None) for start in spread(looks, STARTS)]
         for rows in levels[1:]:
             coarse, level = level, objective.on(rows, start=level.state)
-            start = space.drift(coarse.best.theta, level.n_rows / coarse.n_rows)
-            optimise(level, start, bounds, tol)
+            ratio = level.n_rows / coarse.n_rows
+            starts = [(space.drift(end.theta, ratio), end.curvature) for end in ends]
+            # which of several minima is the best one often shows only on more rows
+            start, curvature = min(starts, key=lambda start: level(start[0])[0])
+            ends = [optimise(level, start, bounds, tol, curvature)]
     except SearchEnded:
         pass
     return level.best
 
 
 def n_looks(objective: Objective) -> int:
-    """Return how many places to look at: more in more dimensions, at most half of all visits."""
-    n_dimensions = len(objective.space)
-    if n_dimensions == 0:
-        return 1
-    return int(min({1: 8, 2: 24}.get(n_dimensions, 32), max(1, objective.max_evals // 2)))
+    """Return how many places to look at: more in more dimensions."""
+    return int(min({1: 8, 2: 24}.get(len(objective.space), 32), objective.max_evals))
 
 
 def spread(looks: Sequence[tuple[float, np.ndarray]], most: int, apart: float = 1.5) -> list:
@@ -82,6 +89,3 @@ def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarr
         rows[priority <= 0] = True
         levels.append(rows)
     return [*levels, None]
-
-
-__all__ = ["Level", "nested_rows", "tune"]

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import check_array, check_X_y
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y
 
 from ._adapters import Model, Targets
 from ._budget import Workers
@@ -18,7 +21,16 @@ from ._kernels import Points
 from ._problem import CrossValidation, Design, Fold
 from ._space import Dimension
 
+try:
+    from sklearn.utils._metadata_requests import _routing_enabled
+except ImportError:  # pragma: no cover
+    from sklearn.utils.metadata_routing import _routing_enabled
+
 Split = tuple[np.ndarray, np.ndarray]
+
+
+class TransformerFailed(Exception):
+    """A transformer could not be fitted inside a fold; the cause is chained to it."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,22 @@ class Prepared:
     @property
     def n_rows(self) -> int:
         return len(self.targets.y)
+
+
+def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list[Split]:
+    """Draw the folds, once, as row numbers."""
+    splits = []
+    for train, test in cv.split(X, y, **split_params):
+        parts = [np.asarray(part) for part in (train, test)]
+        parts = [np.flatnonzero(part) if part.dtype == bool else part for part in parts]
+        splits.append((parts[0], parts[1]))
+    if not splits:
+        raise ValueError(f"cv={cv!r} gives no folds; give at least one pair (train, test).")
+    for number, (train, test) in enumerate(splits):
+        if not len(train) or not len(test):
+            part = "test" if len(train) else "training"
+            raise ValueError(f"the {part} part of fold {number} of cv is empty.")
+    return splits
 
 
 def prepare(
@@ -55,16 +83,12 @@ def prepare(
     tuned : sequence of str
         The machine's hyperparameters that every evaluation will name.
     """
-    if y is None:
-        raise ValueError(
-            f"{type(model.machine).__name__} requires y to be passed, but the target y is None."
-        )
-    if model.transformers is None:
-        X, y = _check_data(model, X, y)
+    X, y = _check_data(model, X, y)
     targets = model.adapter.targets(y)
-    fit_params, sample_weight = _machine_weight(model, fit_params, len(targets.y))
+    values = _values(model, tuned)
+    fit_params, sample_weight = _split_params(model, fit_params, len(targets.y))
     folds = [
-        Fold(np.sort(test), _training_weight(model, targets, train, sample_weight, number))
+        Fold(test, _training_weight(model, targets, train, sample_weight, number))
         for number, (train, test) in enumerate(splits)
     ]
     if model.transformers is None:
@@ -74,20 +98,21 @@ def prepare(
             _own_design(model, X, y, split, number, fit_params, tuned)
             for number, split in enumerate(splits)
         ]
+    kernel, loss = model.adapter.kernel(model.machine), model.adapter.loss
     problem = CrossValidation(
-        designs,
-        folds,
-        targets.columns,
-        model.adapter.kernel(model.machine),
-        model.adapter.loss,
-        model.adapter.values(model.machine),
-        memory,
-        workers,
+        designs, folds, targets.columns, kernel, loss, values, memory, workers
     )
     return Prepared(model, problem, targets, list(splits))
 
 
 def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
+    """Check y, and X unless it is for transformers to read."""
+    numeric = not hasattr(model.adapter, "decision_function")
+    name = type(model.machine).__name__
+    if y is None:
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    if model.transformers is not None:
+        return X, _check_y(y, multi_output=True, y_numeric=numeric, estimator=model.machine)
     X, y = check_X_y(
         X,
         y,
@@ -96,30 +121,56 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
         accept_sparse="csr",
         accept_large_sparse=False,
         multi_output=True,
-        y_numeric=not hasattr(model.adapter, "decision_function"),
+        y_numeric=numeric,
         estimator=model.machine,
     )
-    if getattr(model.machine, "kernel", None) == "precomputed" and X.shape[0] != X.shape[1]:
-        raise ValueError(
-            "Precomputed matrix must be a square matrix. "
-            f"Input is a {X.shape[0]}x{X.shape[1]} matrix."
-        )
+    if model.machine.kernel == "precomputed":
+        _check_square(X)
     return X, y
 
 
-def _machine_weight(
+def _check_square(K: Any) -> None:
+    if sparse.issparse(K):
+        raise TypeError("Sparse precomputed kernels are not supported.")
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            "Precomputed matrix must be a square matrix. "
+            f"Input is a {K.shape[0]}x{K.shape[1]} matrix."
+        )
+
+
+def _values(model: Model, tuned: Sequence[str]) -> dict[str, float]:
+    """Return the machine's hyperparameters that are not tuned, or say which is not a number."""
+    values = model.adapter.values(model.machine)
+    for name in model.adapter.hyperparameters(model.machine):
+        if name not in tuned and name not in values and name != "gamma":
+            value = getattr(model.machine, name)
+            raise ValueError(f"{model.prefix}{name}={value!r} must be a single number here.")
+    return values
+
+
+def _split_params(
     model: Model, fit_params: Mapping[str, Any], n_rows: int
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """Split the machine's sample_weight off the parameters of `fit`."""
-    rest = {name: value for name, value in fit_params.items() if value is not None}
-    weight = rest.pop(model.prefix + "sample_weight", None)
-    known = () if model.transformers is None else tuple(f"{n}__" for n, _ in model.whole.steps[:-1])
-    for name in rest:
-        if not name.startswith(known) or not known:
-            raise TypeError(
-                f"{type(model.whole).__name__}.fit got an unexpected parameter {name!r}; "
-                f"{model.prefix}sample_weight is the one that can be used here."
-            )
+    """Split the parameters of `fit` into those of the transformers and the machine's weights."""
+    given = {name: value for name, value in fit_params.items() if value is not None}
+    if model.transformers is not None and _routing_enabled():
+        routed = process_routing(model.whole, "fit", **given)
+        weight = routed[model.whole.steps[-1][0]].fit.get("sample_weight")
+        before = [routed[name] for name, _ in model.whole.steps[:-1] if name in routed]
+        wanted = {key for step in before for method in step.values() for key in method}
+        rest = {name: value for name, value in given.items() if name in wanted}
+    else:
+        weight = given.pop(model.prefix + "sample_weight", None)
+        steps = () if model.transformers is None else model.whole.steps[:-1]
+        known = tuple(f"{name}__" for name, _ in steps)
+        for name in given:
+            if not known or not name.startswith(known):
+                raise TypeError(
+                    f"{type(model.whole).__name__}.fit got an unexpected parameter {name!r}; "
+                    f"{model.prefix}sample_weight is the one that can be used here."
+                )
+        rest = given
     if weight is None:
         return rest, np.ones(n_rows)
     weight = _check_sample_weight(weight, np.empty((n_rows, 1)), ensure_non_negative=True)
@@ -129,20 +180,24 @@ def _machine_weight(
 def _training_weight(
     model: Model, targets: Targets, train: np.ndarray, sample_weight: np.ndarray, number: int
 ) -> np.ndarray:
-    """Return the weight of every row in the training part of a fold, 0 outside of it."""
+    """Return the weight of every row in the training part of a fold, 0 outside of it.
+
+    A row that is listed twice has twice its weight.
+    """
     y = targets.y[train]
-    weight = np.zeros(len(targets.y))
-    weight[train] = sample_weight[train]
     if targets.classes is not None:
         present = np.unique(y[sample_weight[train] > 0])
         for missing in np.setdiff1d(np.arange(len(targets.classes)), present):
             raise ValueError(
                 f"the training part of fold {number} has no sample of class "
-                f"{targets.classes[missing]!r}; use fewer or stratified folds, or drop the class."
+                f"{targets.classes.tolist()[missing]!r} with a positive sample_weight; "
+                "use fewer or stratified folds, or drop the class."
             )
-    elif not weight.any():
-        raise ValueError(f"the training part of fold {number} has no sample with weight.")
-    weight[train] *= model.adapter.class_weight(model.machine, y, targets)
+    elif not sample_weight[train].any():
+        raise ValueError(f"the sample_weight of the training part of fold {number} is zero.")
+    factors = model.adapter.class_weight(model.machine, y, targets)
+    weight = np.zeros(len(targets.y))
+    np.add.at(weight, train, sample_weight[train] * factors)
     return weight
 
 
@@ -170,36 +225,37 @@ def _own_design(
 ) -> Design:
     """Fit the transformers on the training part of one fold and apply them to both parts."""
     train, test = split
-    transformers = clone(model.transformers)
     X_train, y_train = _safe_split(model.whole, X, y, train)
     X_test, _ = _safe_split(model.whole, X, y, test, train)
-    sliced = {
-        name: np.asarray(value)[train] if np.shape(value)[:1] == (len(y),) else value
-        for name, value in fit_params.items()
-    }
+    params = _check_method_params(X, params=dict(fit_params), indices=train)
+    try:
+        transformers = clone(model.transformers)
+        # the default output of an inner pipeline, whatever is set for the user's own
+        with config_context(transform_output="default"):
+            parts = [
+                transformers.fit_transform(X_train, y_train, **params),
+                transformers.transform(X_test),
+            ]
+    except Exception as error:
+        raise TransformerFailed(str(error)) from error
     parts = [
         check_array(part, dtype=np.float64, accept_sparse="csr", accept_large_sparse=False)
-        for part in (
-            transformers.fit_transform(X_train, y_train, **sliced),
-            transformers.transform(X_test),
-        )
+        for part in parts
     ]
     fixed = {}
     if _needs_gamma(model, tuned):
         fixed["gamma"] = model.adapter.gamma(model.machine, parts[0])
-    if getattr(model.machine, "kernel", None) == "precomputed":
-        # columns for the test rows, which no machine reads, make the matrix square
-        width = len(train) + len(test)
-        parts = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
-    rows = np.concatenate([train, test])
-    order = np.argsort(rows, kind="stable")
-    stacked = _stack(parts)
-    return Design(Points(stacked[order], order), rows[order], (number,), fixed)
+    if model.machine.kernel == "precomputed":
+        _check_square(parts[0])
+        # machines never ask for similarities between test rows, which nobody knows
+        unknown = np.zeros((len(test), len(test)))
+        parts = [np.hstack([parts[0], parts[1].T]), np.hstack([parts[1], unknown])]
+    # a row in both parts, or twice in one, is one point; it comes from the training part
+    rows, first = np.unique(np.concatenate([train, test]), return_index=True)
+    return Design(Points(_stack(parts)[first], first), rows, (number,), fixed)
 
 
 def _stack(parts: list[Any]) -> Any:
-    from scipy import sparse
-
     if any(sparse.issparse(part) for part in parts):
         return sparse.vstack(parts, format="csr")
     return np.vstack(parts)
@@ -207,11 +263,8 @@ def _stack(parts: list[Any]) -> Any:
 
 def _needs_gamma(model: Model, tuned: Sequence[str]) -> bool:
     names = model.adapter.hyperparameters(model.machine)
-    return (
-        "gamma" in names
-        and "gamma" not in tuned
-        and "gamma" not in model.adapter.values(model.machine)
-    )
+    known = model.adapter.values(model.machine)
+    return "gamma" in names and "gamma" not in tuned and "gamma" not in known
 
 
 def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Dimension]:
@@ -224,17 +277,13 @@ def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Di
     dimensions = {
         name: kernel.dimension(name, sample) for name in names if name in kernel.hyperparameters
     }
-    middle = {name: d.from_scaled(_middle(d)) for name, d in dimensions.items()}
+    middle = {name: d.from_scaled(d.middle) for name, d in dimensions.items()}
     params = {**problem.values, **design.fixed, **middle}
-    K = kernel.block(sample, sample, params)
-    scale = float(np.mean(kernel.diagonal(sample, params)) - K.mean())
+    diagonal, mean = kernel.diagonal(sample, params), kernel.block(sample, sample, params).mean()
+    scale = float(diagonal.mean() - mean)
     scale = scale if np.isfinite(scale) and scale > 1e-12 else 1.0
-    y = prepared.targets.y
+    y = np.asarray(prepared.targets.y, dtype=float)
     for name in names:
         if name in loss.hyperparameters:
-            dimensions[name] = loss.dimension(name, np.asarray(y, dtype=float), scale)
+            dimensions[name] = loss.dimension(name, y, scale)
     return {name: dimensions[name] for name in names}
-
-
-def _middle(dimension: Dimension) -> float:
-    return 0.5 * (dimension.to_scaled(dimension.low) + dimension.to_scaled(dimension.high))

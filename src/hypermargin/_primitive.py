@@ -17,7 +17,7 @@ from ._adapters import read_model
 from ._budget import Workers
 from ._criteria import criterion_for
 from ._objective import validation_loss
-from ._prepare import prepare
+from ._prepare import draw_folds, prepare
 
 
 def value_and_grad(
@@ -80,6 +80,7 @@ def value_and_grad(
             raise ValueError(f"params[{name!r}]={value!r}; it must be a finite number.")
     read_model(estimator)
     model = read_model(clone(estimator).set_params(**params))
+    model.machine._validate_params()
     for name in params:
         if name not in model.hyperparameters:
             raise ValueError(
@@ -90,7 +91,7 @@ def value_and_grad(
     if not is_own:
         raise ValueError(f"scoring={scoring!r} has no smooth form; see the documentation.")
     X, y = indexable(X, y)
-    splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
+    splits = draw_folds(check_cv(cv, y, classifier=is_classifier(estimator)), X, y, {})
     fit_params = {model.prefix + "sample_weight": sample_weight}
     prepared = prepare(
         model, X, y, splits, fit_params, list(model.bare(params)), np.inf, Workers(1)

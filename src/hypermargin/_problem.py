@@ -20,15 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from ._budget import Budget, Workers
-from ._gram import Gram
+from ._budget import Budget, Workers, one_blas_thread
+from ._gram import Gram, RowStore
 from ._kernels import Kernel, Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual, Loss
-from ._train import Trained, free_block, train
+from ._train import Effort, Trained, free_block, train
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class WarmStart:
     beta: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    active: np.ndarray  # which of the rows are, or may become, support vectors
 
 
 State = dict[tuple[int, int], WarmStart]
@@ -97,7 +99,12 @@ class CrossValidation:
     values : dict
         Values of hyperparameters that an evaluation does not name.
     memory : float
-        Bytes for a kernel matrix; above that its rows are computed on demand.
+        Bytes for the kernel matrices; above that their rows are computed on demand.
+
+    Notes
+    -----
+    Rows of kernel matrices live in memory that the next evaluation overwrites, so only the pullback of the
+    latest evaluation can be used; an older one raises an error.
     """
 
     def __init__(
@@ -117,12 +124,20 @@ class CrossValidation:
         self.kernel = kernel
         self.loss = loss
         self.values = values
-        self.memory = memory
+        self.memory = memory / len(designs)
         self.workers = workers or Workers(1)
+        self._stores = [RowStore() for _ in designs]
+        self._latest: object = None
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
         return (*self.loss.hyperparameters, *self.kernel.hyperparameters)
+
+    def gram(self, number: int, points: Points, params: Params, budget: Budget) -> Gram:
+        """Return the kernel matrix of a design, or of some of its points."""
+        return Gram(
+            points, self.kernel, params, self.memory, self.workers, budget, self._stores[number]
+        )
 
     def evaluate(
         self,
@@ -151,17 +166,19 @@ class CrossValidation:
         max_iter : int, optional
             Most pair updates per machine.
         """
-        parts = [
-            _FoldsOfDesign(
-                self, design, params, tol, warm or {}, rows, budget or Budget(), max_iter
-            )
-            for design in self.designs
-        ]
+        self._latest = token = object()
+        effort = Effort(tol, budget or Budget(), max_iter)
+        request = _Request(params, effort, warm or {}, rows)
+        with one_blas_thread():
+            parts = [_FoldsOfDesign(self, number, request) for number in range(len(self.designs))]
         home = {fold: part for part in parts for fold in part.design.folds}
         order = range(len(self.folds))
 
         def pullback(delta: Sequence[np.ndarray]) -> Params:
-            gradients = [part.pullback(delta) for part in parts]
+            if self._latest is not token:
+                raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
+            with one_blas_thread():
+                gradients = [part.pullback(delta) for part in parts]
             return {n: sum(g[n] for g in gradients) for n in self.hyperparameters}
 
         return Evaluation(
@@ -174,178 +191,196 @@ class CrossValidation:
         )
 
 
+@dataclass(frozen=True)
+class _Request:
+    """The arguments of one evaluation."""
+
+    params: Params
+    effort: Effort
+    warm: State
+    rows: np.ndarray | None
+
+
 @dataclass
 class _Machine:
     """A trained machine with its place in the design."""
 
-    members: np.ndarray  # rows of the (restricted) design that its Gram matrix covers
-    gram: Gram
+    members: np.ndarray  # the rows of the (restricted) design that it covers
     y: np.ndarray
     weight: np.ndarray
     dual: Dual
     trained: Trained
 
-    def adjoint(self, u: np.ndarray, total: float, loss: Loss) -> tuple[np.ndarray, float, Dual]:
-        """Solve eq. (14): u = K' delta on the machine's rows, total = 1' delta.
+    def adjoint(
+        self, gram: Gram, u: np.ndarray, total: float, bias: bool
+    ) -> tuple[np.ndarray, float]:
+        """Solve eq. (14): u = K' delta on the support rows, total = 1' delta.
 
-        Returns v over its rows, and the cotangents on the dual's data.
+        Returns v on the support rows and c.
         """
+        t = self.trained
+        if not t.free:  # the bias is the mean of the two end rows' residuals, nothing else moves
+            return np.full(2, 0.5 * total), 0.0
+        block = free_block(gram, self.members, self.dual, t.support)
+        return SaddleSystem(block, bias).solve(u, total)
+
+    def cotangent(self, v: np.ndarray, w: np.ndarray) -> Dual:
+        """Return cotangents on the dual's data: v on the support rows, w = K' e - c on all."""
         t, dual = self.trained, self.dual
-        v = np.zeros(len(u))
-        free = t.free
-        if free:
-            if t.system is None:
-                t.system = SaddleSystem(free_block(self.gram, dual, t.support), loss.bias)
-            v[t.support], c = t.system.solve(u[t.support], total)
-        else:
-            # bias = mean of the two end rows' residuals; coefficients are all at bounds
-            np.add.at(v, t.support, 0.5 * total)
-            c = 0.0
-        moved = np.flatnonzero(v)
-        w = u - self.gram.left(moved, v[moved]) - c
-        sign = np.zeros(len(u))
-        sign[t.support] = t.sign
-        at_lower = (t.beta <= dual.lower) & (dual.lower < dual.upper)
-        at_upper = (t.beta >= dual.upper) & (dual.lower < dual.upper)
-        cotangent = Dual(
-            target=v,
-            lower=np.where(at_lower, w, 0.0),
-            upper=np.where(at_upper, w, 0.0),
-            kink=-v * sign,
-            ridge=-v * t.beta,
+        on_rows, sign = np.zeros(len(w)), np.zeros(len(w))
+        np.add.at(on_rows, t.support, v)
+        np.add.at(sign, t.support, v * t.sign)
+        inside = dual.lower < dual.upper
+        return Dual(
+            target=on_rows,
+            lower=np.where(inside & (t.beta <= dual.lower), w, 0.0),
+            upper=np.where(inside & (t.beta >= dual.upper), w, 0.0),
+            kink=-sign,
+            ridge=-on_rows * t.beta,
         )
-        return v, c, cotangent
 
 
 class _FoldsOfDesign:
     """The machines of all folds that share one design, trained at one point."""
 
-    def __init__(
-        self,
-        problem: CrossValidation,
-        design: Design,
-        params: Params,
-        tol: float,
-        warm: State,
-        rows: np.ndarray | None,
-        budget: Budget,
-        max_iter: int | None,
-    ):
-        kept = np.arange(len(design.rows)) if rows is None else np.flatnonzero(rows[design.rows])
-        self.problem, self.design = problem, design
+    def __init__(self, problem: CrossValidation, number: int, request: _Request):
+        self.problem, self.request = problem, request
+        self.design = design = problem.designs[number]
+        kept, points = np.arange(len(design.rows)), design.points
+        if request.rows is not None:
+            kept = np.flatnonzero(request.rows[design.rows])
+            points = points.take(kept)
         self.rows = design.rows[kept]
-        self.params = {**problem.values, **design.fixed, **params}
-        self.budget = budget
-        points = design.points if rows is None else design.points.take(kept)
-        self.gram = Gram(
-            points, problem.kernel, self.params, problem.memory, problem.workers, budget
-        )
-        self.test = {
-            f: np.flatnonzero(np.isin(self.rows, problem.folds[f].test)) for f in design.folds
-        }
-        self.test_rows = {f: self.rows[at] for f, at in self.test.items()}
-        self._train_all(tol, warm, max_iter)
-        self._B = {f: self._coefficients(f) for f in design.folds}
-        self.outputs = {f: self._outputs(f, at) for f, at in self.test.items()}
+        self.params = {**problem.values, **design.fixed, **request.params}
+        self.gram = problem.gram(number, points, self.params, request.effort.budget)
+        self.test_rows, self.test = {}, {}
+        for f in design.folds:  # a row may be listed twice, and may be in the training part too
+            test = problem.folds[f].test
+            self.test_rows[f] = test[np.isin(test, self.rows)]
+            self.test[f] = np.searchsorted(self.rows, self.test_rows[f])
+        self.machines = self._train_all()
+        self.B = {f: self._coefficients(f) for f in design.folds}
+        self.outputs = {f: self.outputs_at(f, self.test_rows[f]) for f in design.folds}
 
-    def _train_all(self, tol: float, warm: State, max_iter: int | None) -> None:
-        problem, folds = self.problem, self.design.folds
-        if self.gram.stored:
-            _ = self.gram.matrix  # built here, by all threads, before the machines share it
+    def _map(self, function: Callable, items: Any) -> list:
+        return self.problem.workers.map(function, items, self.request.effort.budget)
 
-        def of_column(c: int) -> list[tuple[tuple[int, int], _Machine]]:
-            members = np.flatnonzero(problem.columns[c].members[self.rows])
-            gram = self.gram if len(members) == len(self.rows) else self.gram.restrict(members)
-            return [
-                ((f, c), self._train_one(f, c, members, gram, tol, warm.get((f, c)), max_iter))
-                for f in folds
-            ]
+    def _train_all(self) -> dict[tuple[int, int], _Machine]:
+        """Train one machine per fold and column."""
+        columns = self.problem.columns
+        members = [np.flatnonzero(column.members[self.rows]) for column in columns]
+        jobs = [(f, c) for c in range(len(columns)) for f in self.design.folds]
+        starts = {job: self._start(job, members[job[1]]) for job in jobs}
+        guesses = [members[c][start[1]] for (_, c), start in starts.items() if start is not None]
+        if guesses:
+            self.gram.hold(np.unique(np.concatenate(guesses)))
 
-        def of_fold(f: int) -> tuple[tuple[int, int], _Machine]:
-            everyone = np.arange(len(self.rows))
-            start = warm.get((f, 0))
-            return (f, 0), self._train_one(f, 0, everyone, self.gram, tol, start, max_iter)
+        def run(job: tuple[int, int]) -> _Machine:
+            return self._train_one(job, members[job[1]], starts[job])
 
-        if len(problem.columns) == 1 and problem.columns[0].members.all():
-            self.machines = dict(problem.workers.map(of_fold, folds, self.budget))
-        else:
-            columns = problem.workers.map(of_column, range(len(problem.columns)), self.budget)
-            self.machines = dict(pair for column in columns for pair in column)
+        return dict(zip(jobs, self._map(run, jobs), strict=True))
+
+    def _start(
+        self, job: tuple[int, int], members: np.ndarray
+    ) -> tuple[WarmStart, np.ndarray] | None:
+        """Return where a machine was, and the positions among its rows that were active there."""
+        start = self.request.warm.get(job)
+        if start is None:
+            return None
+        rows = self.rows[members]
+        active = start.rows[start.active]
+        return start, np.searchsorted(rows, active[np.isin(active, rows)])
 
     def _train_one(
         self,
-        f: int,
-        c: int,
+        job: tuple[int, int],
         members: np.ndarray,
-        gram: Gram,
-        tol: float,
-        start: WarmStart | None,
-        max_iter: int | None,
+        start: tuple[WarmStart, np.ndarray] | None,
     ) -> _Machine:
-        rows = self.rows[members]
-        y = self.problem.columns[c].target[rows]
-        weight = self.problem.folds[f].weight[rows]
-        dual = self.problem.loss.dual(y, weight, self.params)
-        beta = None if start is None else _continue(start, rows, dual)
-        trained = train(gram, dual, self.problem.loss.bias, tol, beta, self.budget, max_iter)
-        return _Machine(members, gram, y, weight, dual, trained)
+        f, c = job
+        problem, rows = self.problem, self.rows[members]
+        y = problem.columns[c].target[rows]
+        weight = problem.folds[f].weight[rows]
+        dual = problem.loss.dual(y, weight, self.params)
+        beta = None if start is None else _continue(start[0], rows, dual)
+        guess = None if start is None else start[1]
+        trained = train(
+            self.gram, members, dual, problem.loss.bias, self.request.effort, beta, guess
+        )
+        return _Machine(members, y, weight, dual, trained)
+
+    def of_fold(self, f: int) -> list[_Machine]:
+        return [self.machines[f, c] for c in range(len(self.problem.columns))]
 
     def state(self) -> State:
         return {
-            key: WarmStart(self.rows[m.members], m.trained.beta, m.dual.lower, m.dual.upper)
+            key: WarmStart(
+                self.rows[m.members], m.trained.beta, m.dual.lower, m.dual.upper, m.trained.active
+            )
             for key, m in self.machines.items()
         }
 
     def _coefficients(self, f: int) -> np.ndarray:
         B = np.zeros((len(self.rows), len(self.problem.columns)))
-        for c in range(B.shape[1]):
-            machine = self.machines[f, c]
+        for c, machine in enumerate(self.of_fold(f)):
             B[machine.members, c] = machine.trained.beta
         return B
 
-    def _outputs(self, f: int, at: np.ndarray) -> np.ndarray:
-        biases = [self.machines[f, c].trained.bias for c in range(len(self.problem.columns))]
-        return self.gram.right(at, self._B[f]) + np.array(biases)
-
     def outputs_at(self, f: int, rows: np.ndarray) -> np.ndarray:
         """Return the outputs of a fold's machines at rows given by their numbers in the data."""
-        return self._outputs(f, np.searchsorted(self.rows, rows))
+        at = np.searchsorted(self.rows, rows)
+        outputs = np.empty((len(at), len(self.problem.columns)))
+        for c, machine in enumerate(self.of_fold(f)):
+            t = machine.trained
+            if len(machine.members) == len(self.rows):  # training has left K beta on all rows
+                outputs[:, c] = t.values[at] + t.bias
+            else:
+                used = np.flatnonzero(t.beta)
+                values = self.gram.combine(machine.members[used], t.beta[used], at)
+                outputs[:, c] = values + t.bias
+        return outputs
 
     def pullback(self, delta: Sequence[np.ndarray]) -> Params:
-        problem, loss = self.problem, self.problem.loss
-        names = problem.hyperparameters
-        gradient = dict.fromkeys(names, 0.0)
+        """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
+        problem, loss, folds = self.problem, self.problem.loss, self.design.folds
+        width = len(problem.columns)
+        E = np.zeros((len(self.rows), width * len(folds)))
+        place = {(f, c): i * width + c for i, f in enumerate(folds) for c in range(width)}
+        for (f, c), k in place.items():
+            np.add.at(E[:, k], self.test[f], delta[f][:, c])
+        B = np.hstack([self.B[f] for f in folds])
+        used = np.unique(
+            np.concatenate([m.members[m.trained.support] for m in self.machines.values()]
+                           + [np.flatnonzero(B.any(axis=1))])
+        )  # fmt: skip
+        where = np.full(len(self.rows), -1)
+        where[used] = np.arange(len(used))
+        U = self.gram.product(used, E)
 
-        def of_fold(f: int) -> tuple[np.ndarray, list[Params]]:
-            E = np.zeros_like(self._B[f])
-            E[self.test[f]] = delta[f]
-            U = self.gram.left(self.test[f], delta[f])
-            parts = []
-            for c in range(E.shape[1]):
-                m = self.machines[f, c]
-                v, _, cotangent = m.adjoint(U[m.members, c], float(delta[f][:, c].sum()), loss)
-                E[m.members, c] -= v
-                parts.append(loss.pullback(m.y, m.weight, cotangent))
-            return E, parts
+        def solve(job: tuple[int, int]) -> tuple[np.ndarray, float]:
+            m, k = self.machines[job], place[job]
+            u = U[where[m.members[m.trained.support]], k]
+            return m.adjoint(self.gram, u, float(delta[job[0]][:, job[1]].sum()), loss.bias)
 
-        folds = self.design.folds
-        found = problem.workers.map(of_fold, folds, self.budget)
-        for _, parts in found:
-            for part in parts:
-                for name, value in part.items():
-                    gradient[name] += value
-        E = np.hstack([E for E, _ in found])
-        B = np.hstack([self._B[f] for f in folds])
+        adjoints = dict(zip(place, self._map(solve, place), strict=True))
+        for job, (v, _) in adjoints.items():
+            m = self.machines[job]
+            np.add.at(E[:, place[job]], m.members[m.trained.support], -v)
+        U = self.gram.product(used, E)
+        gradient = dict.fromkeys(problem.hyperparameters, 0.0)
+        for job, (v, c) in adjoints.items():
+            m = self.machines[job]
+            w = np.where(where[m.members] >= 0, U[where[m.members], place[job]] - c, 0.0)
+            for name, value in loss.pullback(m.y, m.weight, m.cotangent(v, w)).items():
+                gradient[name] += value
         return gradient | self.gram.pullback(E, B)
 
 
 def _continue(start: WarmStart, rows: np.ndarray, dual: Dual) -> np.ndarray:
     """Carry coefficients over to other bounds and more rows: what was at a bound stays there."""
     beta = np.zeros(len(rows))
-    place = np.searchsorted(rows, start.rows)
-    place = np.minimum(place, len(rows) - 1)
-    known = rows[place] == start.rows
-    place = place[known]
+    known = np.isin(start.rows, rows)
+    place = np.searchsorted(rows, start.rows[known])
     old, low, high = start.beta[known], start.lower[known], start.upper[known]
     beta[place] = old
     at_low, at_high = (old <= low) & (low < 0), (old >= high) & (high > 0)

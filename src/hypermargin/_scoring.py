@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_method_params
 from ._criteria import fit_sigmoid, tally_matrix
 from ._objective import Visit
 from ._prepare import Prepared
+from ._problem import Evaluation
 
 
 @dataclass
@@ -48,16 +49,15 @@ class Scoring:
 
     def score(self, prepared: Prepared, visit: Visit) -> list[dict[str, Any]]:
         """Return one dict per fold, in the form that BaseSearchCV makes its results of."""
-        if visit.evaluation is None:
-            return [self._failure(visit, len(test)) for _, test in prepared.splits]
+        if visit.error is not None:
+            return self.failures(visit.error, len(prepared.splits))
         return [self._fold(prepared, visit, f) for f in range(len(prepared.splits))]
 
     def _fold(self, prepared: Prepared, visit: Visit, f: int) -> dict[str, Any]:
-        train, _ = prepared.splits[f]
-        test = visit.evaluation.test[f]
+        train, test = prepared.splits[f]
         share = visit.seconds / len(prepared.splits)
-        if self.reads_outputs:
-            model = _stand_in(prepared, visit, f)
+        if self.reads_outputs and visit.evaluation is not None:
+            model, test = _stand_in(prepared, visit.evaluation, f), visit.evaluation.test[f]
         else:
             model, share = self._fitted(prepared, visit, train)
         clock = time.perf_counter()
@@ -88,19 +88,20 @@ class Scoring:
         model.fit(X, y, **params)
         return model, time.perf_counter() - clock
 
-    def _failure(self, visit: Visit, n_test: int) -> dict[str, Any]:
+    def failures(self, error: str, n_folds: int) -> list[dict[str, Any]]:
+        """Return what to report of a point that could not be fitted."""
         if self.error_score == "raise":
-            raise FloatingPointError(visit.error)
+            raise FloatingPointError(error)
         result = {
-            "fit_error": visit.error,
+            "fit_error": error,
             "test_scores": self._error_scores(),
-            "n_test_samples": n_test,
-            "fit_time": visit.seconds,
+            "n_test_samples": 0,
+            "fit_time": 0.0,
             "score_time": 0.0,
         }
         if self.return_train_score:
             result["train_scores"] = self._error_scores()
-        return result
+        return [dict(result) for _ in range(n_folds)]
 
     def _error_scores(self) -> Any:
         if isinstance(self.scorer, _MultimetricScorer):
@@ -147,9 +148,7 @@ class _ClassifierStandIn(ClassifierMixin, _StandIn):
         return softmax(slope * (outputs @ tally_matrix(outputs.shape[1])) + offsets, axis=1)
 
 
-def _stand_in(prepared: Prepared, visit: Visit, f: int) -> _StandIn:
-    evaluation = visit.evaluation
-
+def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
     def outputs_at(rows: np.ndarray) -> np.ndarray:
         if rows is evaluation.test[f]:
             return evaluation.outputs[f]

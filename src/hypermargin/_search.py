@@ -25,12 +25,17 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight
 from ._adapters import Model, read_model
 from ._budget import Budget, Workers
 from ._criteria import Criterion, criterion_for
-from ._gram import bytes_of
 from ._log import Entry, Log
 from ._method import nested_rows, tune
 from ._objective import Objective
-from ._optimisers import OPTIMISERS
-from ._prepare import Prepared, default_dimensions, prepare
+from ._optimisers import choose_optimiser
+from ._prepare import (
+    Prepared,
+    TransformerFailed,
+    default_dimensions,
+    draw_folds,
+    prepare,
+)
 from ._scoring import Scoring, say_default_surrogate
 from ._space import Dimension, Space, read_range, read_space
 
@@ -170,13 +175,13 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         -------
         self : GradientSearchCV
         """
-        scorers, refit_metric = self._get_scorers()
         combinations = self._read_combinations()
+        scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
         params = _check_method_params(X, params=params)
         routed = self._get_routed_params_for_fit(params)
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        splits = list(cv.split(X, y, **routed.splitter.split))
+        splits = draw_folds(cv, X, y, routed.splitter.split)
         self.n_splits_ = len(splits)
         scoring = Scoring(
             scorers,
@@ -222,8 +227,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             model = read_model(clone(self.estimator).set_params(**clone(listed, safe=False)))
             model.machine._validate_params()
             for name, spec in ranges.items():
-                positive = name.removeprefix(model.prefix) in model.adapter.positive
-                read_range(name, spec, Dimension(1.0, 2.0), positive)
+                sign = model.adapter.signs.get(name.removeprefix(model.prefix), "any")
+                read_range(name, spec, Dimension(1.0, 2.0), sign)
             tunable = {n: spec for n, spec in ranges.items() if n in model.hyperparameters}
             used |= tunable.keys()
             combinations.append((listed, tunable, model))
@@ -265,16 +270,23 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Tune every combination of listed values, until the time is up or Ctrl-C is pressed."""
         budget, workers = Budget(self.time_budget), Workers(self.n_jobs)
         rng = check_random_state(self.random_state)
-        memory = bytes_of(self.memory_limit)
+        memory = self.memory_limit * 2**20
         scoring = log.scoring
         try:
             for listed, ranges, model in combinations:
                 if log.entries and budget.expired():
                     break
                 names = list(model.bare(ranges))
-                prepared = prepare(
-                    model, scoring.X, scoring.y, splits, scoring.fit_params, names, memory, workers
-                )
+                try:
+                    prepared = prepare(
+                        model, scoring.X, scoring.y, splits, scoring.fit_params, names, memory,
+                        workers,
+                    )  # fmt: skip
+                except TransformerFailed as error:
+                    if self.error_score == "raise":
+                        raise error.__cause__ or error
+                    log.fail(listed, len(splits), error)
+                    continue
                 space = self._space(prepared, ranges)
                 weight = scoring.score_params.get("sample_weight")
                 objective = Objective(
@@ -287,7 +299,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     log.recorder(prepared, listed, space),
                     self.max_evals,
                 )
-                tune(objective, nested_rows(prepared, rng), OPTIMISERS["lbfgs"], self.tol)
+                optimise = choose_optimiser(len(space))
+                tune(objective, nested_rows(prepared, rng), optimise, self.tol)
         except KeyboardInterrupt:
             if not log.entries:
                 raise
@@ -302,8 +315,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         dimensions = {}
         for name, spec in ranges.items():
             bare = name.removeprefix(model.prefix)
-            positive = bare in model.adapter.positive
-            dimensions[name] = read_range(name, spec, defaults[bare], positive)
+            sign = model.adapter.signs.get(bare, "any")
+            dimensions[name] = read_range(name, spec, defaults[bare], sign)
         return Space(dimensions)
 
     def _collect(self, log: Log) -> dict[str, Any]:

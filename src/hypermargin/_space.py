@@ -20,17 +20,25 @@ class Dimension:
     """Range and scale of one hyperparameter.
 
     `drift` is the power of the sample size with which the best value is known to move; a search
-    that passes from a subsample to more rows shifts its start by it.
+    that passes from a subsample to more rows shifts its start by it.  `lean` is the relative loss
+    per unit that a smaller value is worth on a subsample, where large ones look better than they
+    are and cost time.
     """
 
     low: float
     high: float
     scale: str = "log"
     drift: float = 0.0
+    lean: float = 0.0
 
     @property
     def unit(self) -> float:
         return 1.0 if self.scale == "log" else (self.high - self.low) / 8.0
+
+    @property
+    def middle(self) -> float:
+        """The middle of the range in scaled coordinates."""
+        return 0.5 * (self.to_scaled(self.low) + self.to_scaled(self.high))
 
     def to_scaled(self, value: float) -> float:
         return float(np.log(value)) if self.scale == "log" else value / self.unit
@@ -83,6 +91,10 @@ class Space:
         moved = theta + np.array([d.drift for d in self.dimensions.values()]) * np.log(ratio)
         return np.clip(moved, *self.bounds.T)
 
+    @property
+    def lean(self) -> np.ndarray:
+        return np.array([d.lean for d in self.dimensions.values()])
+
     def on_bound(self, params: Mapping[str, float]) -> dict[str, float]:
         """Return the hyperparameters that sit on their bound, to within a thousandth of a unit."""
         ends = {}
@@ -108,6 +120,9 @@ def read_space(space: Any, defaults: Mapping[str, Any]) -> list[tuple[dict, dict
         raise ValueError("space is an empty list; give at least one dict, or None.")
     combinations = []
     for part in space:
+        for name in part:
+            if not isinstance(name, str):
+                raise TypeError(f"space has the key {name!r}; keys must be names of parameters.")
         listed = {name: _values(name, v) for name, v in part.items() if _is_list(v)}
         ranges = {name: v for name, v in part.items() if name not in listed}
         for values in itertools.product(*listed.values()):
@@ -116,7 +131,7 @@ def read_space(space: Any, defaults: Mapping[str, Any]) -> list[tuple[dict, dict
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, np.ndarray))
+    return isinstance(value, (list, range, np.ndarray))
 
 
 def _values(name: str, values: Any) -> list:
@@ -125,10 +140,10 @@ def _values(name: str, values: Any) -> list:
     return list(values)
 
 
-def read_range(name: str, spec: Any, default: Dimension, positive: bool) -> Dimension:
+def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension:
     """Turn one entry of the user's space into a Dimension, or say what is wrong with it.
 
-    `positive` tells that the estimator accepts only values above zero.
+    `sign` tells what the estimator accepts: "positive", "non-negative" or "any" numbers.
     """
     if spec is None:
         return default
@@ -155,13 +170,13 @@ def read_range(name: str, spec: Any, default: Dimension, positive: bool) -> Dime
             f"space[{name!r}]=({low!r}, {high!r}) is empty; the lower bound must be "
             "less than the upper bound."
         )
-    if positive and low <= 0:
-        raise ValueError(f"space[{name!r}] has lower bound {low!r}; {name} must be positive.")
+    if (sign == "positive" and low <= 0) or (sign == "non-negative" and low < 0):
+        raise ValueError(f"space[{name!r}] has lower bound {low!r}; {name} must be {sign}.")
     if scale == "log" and low <= 0:
         raise ValueError(
             f"space[{name!r}] has lower bound {low!r}; a logarithmic scale needs one above 0."
         )
-    return Dimension(float(low), float(high), scale, default.drift)
+    return Dimension(float(low), float(high), scale, default.drift, default.lean)
 
 
 def _support(distribution: Any) -> tuple[float, float, str]:
@@ -181,6 +196,9 @@ def lattice(space: Space, n_points: int, margin: float = 0.1) -> Iterator[np.nda
     """
     from scipy.stats import qmc
 
+    if not len(space):
+        yield np.empty(0)
+        return
     low, high = space.bounds.T
     unit = qmc.Halton(len(space), scramble=False).random(n_points + 1)[1:]
     unit = margin + (1 - 2 * margin) * unit

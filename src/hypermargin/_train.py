@@ -1,4 +1,10 @@
-"""Train one machine: the dual of `_losses` on a Gram matrix, to a given optimality gap."""
+"""Train one machine: the dual of `_losses` on rows of a Gram matrix, to a given optimality gap.
+
+Pairs (SMO) and Newton steps on the free rows both lower the dual objective; they work on a dense
+block of the kernel matrix.  Around them, a loop over working sets: rows that violate their
+optimality condition are added until none is left, so that most rows of the kernel matrix are never
+computed.
+"""
 
 from __future__ import annotations
 
@@ -14,139 +20,308 @@ from ._smo import slopes, smo
 
 CHUNK = 5_000  # pairs between two looks at the clock
 PATIENCE = 400  # pairs per row after which a machine is given up as not converging
+PATIENT = 10  # pairs per row between two Newton steps
+POLISHED = 1e-4  # gaps below this are closed by Newton steps rather than by pairs
+WHOLE = 600  # with at most so many rows there is no point in a working set
+NEAR = 0.2  # rows so close to a violation, in units of the usual distance, are taken along
 
 
 @dataclass
 class Trained:
-    """A trained machine: coefficients over the rows of its Gram matrix, and the bias.
+    """A trained machine: coefficients over its rows, and the bias.
 
     `support` are the rows whose optimality conditions hold with equality and so fix the bias: the
     free ones, or the two tightest ones if none is free.  `sign` is the side of the kink that they
-    are on.
+    are on.  `active` are the rows that are or may soon become support vectors.
     """
 
     beta: np.ndarray
     bias: float
+    values: np.ndarray  # K beta on all rows of the machine
     support: np.ndarray
     sign: np.ndarray
     free: bool
-    system: SaddleSystem | None  # of the free rows, where training has factored it
+    active: np.ndarray
     gap: float
     converged: bool
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How exactly to train, and when to stop."""
+
+    tol: float
+    budget: Budget
+    max_iter: int | None = None
+
+
 def train(
     gram: Gram,
+    members: np.ndarray,
     dual: Dual,
     bias: bool,
-    tol: float,
-    start: np.ndarray | None,
-    budget: Budget,
-    max_iter: int | None = None,
+    effort: Effort,
+    start: np.ndarray | None = None,
+    guess: np.ndarray | None = None,
 ) -> Trained:
-    """Minimise the dual; rows with lower = upper take no part."""
+    """Minimise the dual over `members`, rows of the Gram matrix.
+
+    Rows with lower = upper take no part, but get their values.  `start` are coefficients to begin
+    with and `guess` the rows that are likely to matter.
+    """
     if np.isinf(dual.upper).all():
-        return _solve_unbounded(gram, dual, bias)
+        return _solve_unbounded(gram, members, dual, bias)
     if not bias or np.isinf(dual.upper).any():
         raise ValueError("this dual has no solver: bounds need a bias and must all be finite.")
-    state = _State(gram, dual, start)
-    limit = PATIENCE * len(gram) + 100 * CHUNK if max_iter is None else max_iter
-    state.descend(tol, limit, budget)
-    return state.finish(tol)
+    machine = _Machine(gram, members, dual, start)
+    machine.descend(effort, guess)
+    return machine.finish(effort.tol)
 
 
-def _solve_unbounded(gram: Gram, dual: Dual, bias: bool) -> Trained:
+def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) -> Trained:
     """Without bounds the optimality conditions are one linear system."""
     rows = np.flatnonzero(np.isfinite(dual.ridge))
-    system = SaddleSystem(free_block(gram, dual, rows), bias)
-    beta = np.zeros(len(gram))
+    gram.hold(members[rows])
+    system = SaddleSystem(free_block(gram, members, dual, rows), bias)
+    beta = np.zeros(len(members))
     beta[rows], shift = system.solve(dual.target[rows], 0.0)
-    return Trained(beta, shift, rows, np.zeros(len(rows)), True, system, 0.0, True)
+    values = gram.combine(members[rows], beta[rows], _columns(gram, members))
+    return Trained(beta, shift, values, rows, np.zeros(len(rows)), True, rows, 0.0, True)
 
 
-def free_block(gram: Gram, dual: Dual, free: np.ndarray) -> np.ndarray:
-    A = gram.block(free, free)
+def free_block(gram: Gram, members: np.ndarray, dual: Dual, free: np.ndarray) -> np.ndarray:
+    """Return the free block of K + diag(ridge)."""
+    A = gram.compact(members[free]).copy()
     A[np.diag_indices_from(A)] += dual.ridge[free]
     return A
 
 
-class _State:
-    """beta and its residual while they are being improved; every step lowers the objective."""
+def _columns(gram: Gram, members: np.ndarray) -> np.ndarray | None:
+    return None if len(members) == len(gram) else members
 
-    def __init__(self, gram: Gram, dual: Dual, start: np.ndarray | None):
-        self.gram, self.dual = gram, dual
-        self.beta = np.zeros(len(gram)) if start is None else feasible(start, dual)
+
+class _Machine:
+    """beta and its residual on all rows, improved on one working set after the other."""
+
+    def __init__(self, gram: Gram, members: np.ndarray, dual: Dual, start: np.ndarray | None):
+        self.gram, self.members, self.dual = gram, members, dual
+        self.beta = np.zeros(len(members)) if start is None else feasible(start, dual)
         self.refresh()
-        # rounding alone makes gaps of this size
-        self.noise = 1e-14 * (np.abs(dual.target).max() + np.abs(dual.target - self.r).max())
         self.iterations = 0
-        self.system: SaddleSystem | None = None
-        self.exact = False
 
     def refresh(self) -> None:
-        dual, used = self.dual, np.flatnonzero(self.beta)
-        self.r = dual.target - dual.ridge * self.beta
-        if used.size:
-            self.r -= self.gram.left(used, self.beta[used])
+        used = np.flatnonzero(self.beta)
+        columns = _columns(self.gram, self.members)
+        values = self.gram.combine(self.members[used], self.beta[used], columns)
+        self.r = self.dual.target - self.dual.ridge * self.beta - values
+        # rounding alone makes gaps of this size
+        self.noise = 1e-14 * (np.abs(self.dual.target).max() + np.abs(values).max())
 
-    def free(self) -> np.ndarray:
-        b, d = self.beta, self.dual
-        return np.flatnonzero((b > d.lower) & (b < d.upper) & ((b != 0) | (d.kink == 0)))
-
-    def ends(self) -> tuple[int, int, float, float]:
-        """Return the pair that attains the gap, and the two ends of the gap."""
+    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what every row would gain by rising, and what it would lose by falling."""
         up, down = np.empty_like(self.beta), np.empty_like(self.beta)
         slopes(self.beta, self.dual.lower, self.dual.upper, self.dual.kink, up, down)
-        up += self.r
-        down += self.r
-        i, j = int(up.argmax()), int(down.argmin())
-        return i, j, float(up[i]), float(down[j])
+        return self.r + up, self.r + down
+
+    def descend(self, effort: Effort, guess: np.ndarray | None) -> None:
+        """Optimise on working sets until no row outside violates its condition."""
+        trainable = np.flatnonzero(self.dual.lower < self.dual.upper)
+        limit = PATIENCE * len(trainable) + 100 * CHUNK
+        limit = limit if effort.max_iter is None else effort.max_iter
+        tol = max(effort.tol, self.noise)
+        W = self._first(trainable, guess)
+        settled = len(W) == len(trainable)  # whether W has most of the rows that matter
+        for _ in range(1000):
+            gap = self.gap()
+            if gap <= tol:
+                return
+            self.gram.hold(self.members[W])
+            self._improve(W, tol if settled else max(tol, 0.05 * gap), limit, effort)
+            if len(W) == len(trainable) or self.iterations >= limit or effort.budget.expired():
+                return
+            grown = self._next(W, trainable, tol)
+            settled, W = len(grown) < 1.1 * len(W), grown
+
+    def _first(self, trainable: np.ndarray, guess: np.ndarray | None) -> np.ndarray:
+        if len(trainable) <= min(WHOLE, self.gram.capacity):
+            return trainable
+        if guess is None:
+            # as many of each target side as there is room for, evenly spread
+            side = self.dual.target[trainable] > np.median(self.dual.target[trainable])
+            guess = np.concatenate(
+                [part[np.linspace(0, len(part) - 1, min(len(part), WHOLE // 2)).astype(int)]
+                 for part in (trainable[side], trainable[~side]) if len(part)]
+            )  # fmt: skip
+        guess = np.union1d(guess, np.flatnonzero(self.beta))
+        guess = guess[self.dual.lower[guess] < self.dual.upper[guess]]
+        return guess if len(guess) <= self.gram.capacity else self._worst(trainable)
+
+    def _next(self, W: np.ndarray, trainable: np.ndarray, tol: float) -> np.ndarray:
+        """Add rows that violate their condition, the worst first, and those that are near to it.
+
+        The set at most doubles: many violations are gone once the worst ones are.
+        """
+        outside = np.setdiff1d(trainable, W, assume_unique=True)
+        excess = self._excess(outside)
+        if not (excess > tol).any():
+            return W
+        near = excess > -NEAR * float(np.median(np.abs(excess)))
+        worst = np.argsort(-excess, kind="stable")[: min(len(W), int(near.sum()))]
+        grown = np.union1d(W, outside[worst])
+        if len(grown) > 0.8 * len(trainable) and len(trainable) <= self.gram.capacity:
+            return trainable
+        return grown if len(grown) <= self.gram.capacity else self._worst(trainable)
+
+    def _excess(self, rows: np.ndarray) -> np.ndarray:
+        """Return by how much each row violates its condition; below zero, by how much it holds."""
+        rising, falling = self.slopes()
+        bias = self._bias()
+        return np.maximum(rising[rows] - bias, bias - falling[rows])
 
     def gap(self) -> float:
-        _, _, top, bottom = self.ends()
-        return top - bottom
+        rising, falling = self.slopes()
+        return float(rising.max() - falling.min())
 
-    def descend(self, tol: float, limit: int, budget: Budget) -> None:
+    def _bias(self) -> float:
+        free = self.free()
+        if free.size:
+            signed = self.dual.kink[free] * np.sign(self.beta[free])
+            return float(np.mean(self.r[free] - signed))
+        rising, falling = self.slopes()
+        return 0.5 * float(rising.max() + falling.min())
+
+    def _worst(self, trainable: np.ndarray) -> np.ndarray:
+        """Return the rows that gain most by rising and by falling, as many as memory holds."""
+        rising, falling = self.slopes()
+        half = max(1, min(self.gram.capacity, 2000) // 2)
+        rise = trainable[np.argsort(-rising[trainable], kind="stable")[:half]]
+        fall = trainable[np.argsort(falling[trainable], kind="stable")[:half]]
+        return np.union1d(rise, fall)
+
+    def _improve(self, W: np.ndarray, tol: float, limit: int, effort: Effort) -> None:
+        block = _Block(
+            self.gram.compact(self.members[W]),
+            Dual(*(a[W] for a in (self.dual.target, self.dual.lower, self.dual.upper,
+                                  self.dual.kink, self.dual.ridge))),
+            self.beta[W].copy(),
+            self.r[W].copy(),
+        )  # fmt: skip
+        polish = tol <= effort.tol < POLISHED
+        self.iterations += block.descend(tol, limit - self.iterations, effort.budget, polish)
+        self.beta[W] = block.beta
+        self.refresh()
+
+    def free(self) -> np.ndarray:
+        return free_rows(self.beta, self.dual)
+
+    def finish(self, tol: float) -> Trained:
+        dual = self.dual
+        rising, falling = self.slopes()
+        i, j = int(rising.argmax()), int(falling.argmin())
+        gap = float(rising[i] - falling[j])
+        values = dual.target - dual.ridge * self.beta - self.r
+        trainable = np.flatnonzero(dual.lower < dual.upper)
+        excess = self._excess(trainable)
+        close = excess > -NEAR * float(np.median(np.abs(excess)))
+        active = trainable[close | (self.beta[trainable] != 0)]
+        free = self.free()
+        if free.size:
+            support, sign = free, np.sign(self.beta[free]) * (dual.kink[free] > 0)
+        else:
+            # No row is free: the bias may be anything between the two ends of the gap.  Like
+            # libsvm we take the middle, so its derivative comes from the rows at the ends.
+            support = np.array([i, j])
+            sign = np.array([1.0 if self.beta[i] >= 0 else -1.0, 1.0 if self.beta[j] > 0 else -1.0])
+        return Trained(
+            self.beta,
+            self._bias(),
+            values,
+            support,
+            sign,
+            bool(free.size),
+            active,
+            gap,
+            gap <= 10 * max(tol, self.noise),
+        )
+
+
+def free_rows(beta: np.ndarray, dual: Dual) -> np.ndarray:
+    """Return the rows strictly between two breakpoints of their penalty."""
+    between = (beta > dual.lower) & (beta < dual.upper)
+    return np.flatnonzero(between & ((beta != 0) | (dual.kink == 0)))
+
+
+class _Block:
+    """The dual on a dense block of the kernel matrix."""
+
+    def __init__(self, K: np.ndarray, dual: Dual, beta: np.ndarray, r: np.ndarray):
+        self.K, self.dual, self.beta, self.r = K, dual, beta, r
+        self.diag = np.diagonal(K) + dual.ridge
+
+    def descend(self, tol: float, limit: int, budget: Budget, polish: bool) -> int:
         """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
-        pairs = self._pairs_stored if self.gram.stored else self._pairs_on_demand
-        for _ in range(40):  # rounds; a Newton step that reopens the gap asks for another
-            while (gap := pairs(max(tol, self.noise))) > max(tol, self.noise):
-                if budget.expired() or self.iterations >= limit:
-                    return
-                self.newton(rounds=1)
-            self.exact = self.newton(rounds=4)
-            if not self.exact or self.gap() <= max(tol, 2 * self.noise, gap):
-                return
+        loose = max(tol, POLISHED) if polish else tol
+        iterations = since_newton = 0
+        while True:
+            dual = self.dual
+            made, gap = smo(
+                self.K, self.diag, dual.ridge, self.beta, self.r,
+                dual.lower, dual.upper, dual.kink, loose, CHUNK,
+            )  # fmt: skip
+            iterations += made
+            since_newton += made
+            if gap > loose:
+                if budget.expired() or iterations >= limit:
+                    return iterations
+                if since_newton > PATIENT * len(self.beta):
+                    self.newton(rounds=1)
+                    since_newton = 0
+            elif loose <= tol and (not polish or not self.newton(rounds=4) or self.gap() <= tol):
+                return iterations
+            else:
+                self.newton(rounds=4)
+                loose = max(tol, 0.01 * loose)
+
+    def gap(self) -> float:
+        up, down = np.empty_like(self.beta), np.empty_like(self.beta)
+        slopes(self.beta, self.dual.lower, self.dual.upper, self.dual.kink, up, down)
+        return float((self.r + up).max() - (self.r + down).min())
 
     def newton(self, rounds: int) -> bool:
         """Minimise over the free rows as far as the bounds allow; True if they did not matter."""
         for _ in range(rounds):
-            free = self.free()
-            self.system = None
-            if not free.size or 8.0 * free.size**2 > self.gram.memory:
+            free = free_rows(self.beta, self.dual)
+            if not free.size:
                 return False
-            self.system = SaddleSystem(free_block(self.gram, self.dual, free), True)
+            A = self.K[np.ix_(free, free)]
+            A[np.diag_indices_from(A)] += self.dual.ridge[free]
+            system = SaddleSystem(A, True)
             beta = self.beta[free]
-            slope = self.r[free] - self.dual.kink[free] * np.sign(beta)
-            d, _ = self.system.solve(slope, 0.0)
+            d, _ = system.solve(self.r[free] - self.dual.kink[free] * np.sign(beta), 0.0)
             d -= d.mean()
             step = self._reach(free, d)
-            if not self.system.definite:
-                return step >= 1.0 and self._try(free, beta + d)
-            moved = beta + min(step, 1.0) * d
-            self.beta[free] = np.clip(moved, self.dual.lower[free], self.dual.upper[free])
-            if step < 1.0:
-                self._snap(free)
-            self.refresh()
+            if not system.definite:
+                return step >= 1.0 and self._try(free, d)
+            self._move(free, min(step, 1.0) * d)
             if step >= 1.0:
                 return True
         return False
 
-    def _try(self, free: np.ndarray, values: np.ndarray) -> bool:
+    def _move(self, free: np.ndarray, d: np.ndarray) -> None:
+        dual, beta = self.dual, self.beta
+        low, high = dual.lower[free], dual.upper[free]
+        moved = np.clip(beta[free] + d, low, high)
+        for point in (low, high, np.zeros_like(low)):  # what a cut step brings to a breakpoint
+            moved = np.where(np.abs(moved - point) <= 1e-12 * (high - low), point, moved)
+        change = moved - beta[free]
+        beta[free] = moved
+        self.r -= change @ self.K[free]
+        self.r[free] -= dual.ridge[free] * change
+
+    def _try(self, free: np.ndarray, d: np.ndarray) -> bool:
         """Take a step that need not be downhill (an indefinite kernel) if it closes the gap."""
-        beta, r, gap = self.beta.copy(), self.r, self.gap()
-        self.beta[free] = values
-        self.refresh()
+        beta, r, gap = self.beta.copy(), self.r.copy(), self.gap()
+        self._move(free, d)
         if self.gap() <= gap:
             return True
         self.beta, self.r = beta, r
@@ -162,79 +337,14 @@ class _State:
             steps = np.where(d != 0, room / np.abs(d), np.inf)
         return float(steps.min(initial=np.inf))
 
-    def _snap(self, free: np.ndarray) -> None:
-        """Put rows that a cut step brought to a breakpoint exactly onto it."""
-        beta, dual = self.beta, self.dual
-        for point in (dual.lower, dual.upper, np.zeros_like(beta)):
-            near = np.abs(beta[free] - point[free]) <= 1e-12 * (dual.upper - dual.lower)[free]
-            beta[free[near]] = point[free[near]]
-
-    def _pairs_stored(self, tol: float) -> float:
-        dual, gram = self.dual, self.gram
-        diag = gram.diagonal + dual.ridge
-        made, gap = smo(
-            gram.matrix, diag, dual.ridge, self.beta, self.r,
-            dual.lower, dual.upper, dual.kink, tol, CHUNK,
-        )  # fmt: skip
-        self.iterations += made
-        return gap
-
-    def _pairs_on_demand(self, tol: float) -> float:
-        """One round of decomposition: the worst rows, as many as memory holds, are optimised."""
-        dual, gram = self.dual, self.gram
-        gap = self.gap()
-        if gap <= tol:
-            return gap
-        room = int(self.gram.memory // (8 * (len(gram) + 2 * CHUNK)))
-        W = self._worst(max(2, min(room, 1000, len(gram))))
-        rows = gram.rows(W)
-        K = np.ascontiguousarray(rows[:, W])
-        beta, r = self.beta[W].copy(), self.r[W].copy()
-        part = [a[W] for a in (dual.ridge, dual.lower, dual.upper, dual.kink)]
-        ridge, lower, upper, kink = part
-        made, _ = smo(
-            K, np.diagonal(K) + ridge, ridge, beta, r, lower, upper, kink,
-            max(tol, 0.05 * gap), CHUNK,
-        )  # fmt: skip
-        change = beta - self.beta[W]
-        self.beta[W] = beta
-        self.r -= change @ rows
-        self.r[W] -= ridge * change
-        self.iterations += made
-        return self.gap()
-
-    def _worst(self, size: int) -> np.ndarray:
-        """Return the rows that can gain most by rising and by falling, half of each."""
-        up, down = np.empty_like(self.beta), np.empty_like(self.beta)
-        slopes(self.beta, self.dual.lower, self.dual.upper, self.dual.kink, up, down)
-        rise = np.argsort(-(self.r + up), kind="stable")[: (size + 1) // 2]
-        fall = np.argsort(self.r + down, kind="stable")[: size // 2]
-        return np.union1d(rise, fall)
-
-    def finish(self, tol: float) -> Trained:
-        i, j, top, bottom = self.ends()
-        gap, dual = top - bottom, self.dual
-        converged = gap <= 10 * max(tol, self.noise)
-        free = self.free()
-        if free.size:
-            sign = np.sign(self.beta[free]) * (dual.kink[free] > 0)
-            bias = float(np.mean(self.r[free] - dual.kink[free] * sign))
-            system = self.system if self.exact else None
-            return Trained(self.beta, bias, free, sign, True, system, gap, converged)
-        # No row is free: the bias may be anything between the two ends.  Like libsvm we take the
-        # middle, so its derivative comes from the two rows at the ends.
-        sign = np.array([1.0 if self.beta[i] >= 0 else -1.0, 1.0 if self.beta[j] > 0 else -1.0])
-        return Trained(
-            self.beta, 0.5 * (top + bottom), np.array([i, j]), sign, False, None, gap, converged
-        )
-
 
 def feasible(start: np.ndarray, dual: Dual) -> np.ndarray:
-    """Clip a start into the box and restore sum beta = 0, moving free rows before bounded ones."""
+    """Clip a start into the box and restore sum beta = 0, moving no more rows than that takes."""
     beta = np.clip(start, dual.lower, dual.upper)
-    for movable in ((beta > dual.lower) & (beta < dual.upper), np.ones(len(beta), dtype=bool)):
+    used = beta != 0
+    for movable in (used & (beta > dual.lower) & (beta < dual.upper), used, np.ones_like(used)):
         excess = beta.sum()
-        if excess == 0.0:
+        if abs(excess) <= 1e-14 * np.abs(beta).sum():
             break
         room = np.where(movable, beta - dual.lower if excess > 0 else dual.upper - beta, 0.0)
         if room.sum() > 0.0:
