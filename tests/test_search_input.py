@@ -555,8 +555,15 @@ def test_an_interrupted_search_over_lists_keeps_its_table(binary):
     assert search.predict(binary[0]).shape == (80,)
 
 
+class InterruptedTransformer(FunctionTransformer):
+    """A transformer during whose fit the user presses Ctrl-C."""
+
+    def fit(self, X, y=None):
+        raise KeyboardInterrupt
+
+
 def test_an_interrupt_before_anything_is_known_goes_through(binary):
-    search = quick(SVC(), C_GAMMA, scoring=InterruptedAt(1))
+    search = quick(make_pipeline(InterruptedTransformer(), SVC()), None)
     with pytest.raises(KeyboardInterrupt):
         search.fit(*binary)
     assert not hasattr(search, "best_estimator_")

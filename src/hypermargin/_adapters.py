@@ -96,10 +96,8 @@ class _LibsvmGamma:
             raise ValueError(
                 f"gamma={estimator.gamma!r} is not understood; give 'scale', 'auto' or a number."
             )
-        if sparse.issparse(X):
-            variance = X.multiply(X).mean() - X.mean() ** 2
-        else:
-            variance = X.var()
+        is_sparse = sparse.issparse(X)
+        variance = X.multiply(X).mean() - X.mean() ** 2 if is_sparse else X.var()
         return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
 
     def tol(self, estimator: Any) -> float:
@@ -135,9 +133,8 @@ class SVCAdapter(_LibsvmGamma, Adapter):
         return Targets(numbers, classes, columns, 1.0)
 
     def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
-        per_class = compute_class_weight(
-            estimator.class_weight, classes=targets.classes, y=targets.classes[y]
-        )
+        classes = np.asarray(targets.classes)
+        per_class = compute_class_weight(estimator.class_weight, classes=classes, y=classes[y])
         return per_class[y]
 
     def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:

@@ -56,7 +56,8 @@ class SmoothError(Criterion):
         share = (weight / (weight.sum() * outputs.shape[1]))[:, None]
         centred = outputs - (share * outputs).sum()
         rho = float(np.sqrt((share * centred**2).sum()))
-        rho = max(rho, 1e-9 * float(np.abs(outputs).max()), 1e-100)
+        # outputs that differ by rounding only say nothing, and must not be blown up
+        rho = max(rho, 1e-9 * float(np.abs(outputs).max()), 1e-10)
         votes = expit(self.t / rho * outputs)
         slope = votes * (1.0 - votes) * (self.t / rho)
         right, d_votes = self._right(votes, y)
@@ -66,7 +67,7 @@ class SmoothError(Criterion):
         gradient = d_scaled + d_rho * share * centred / rho
         return float(cost @ (1.0 - right)), gradient
 
-    def _right(self, votes: np.ndarray, y: np.ndarray) -> Valued:
+    def _right(self, votes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return how far each row is voted into its class, and the derivative by the votes."""
         if votes.shape[1] == 1:
             second = y == 1
@@ -118,7 +119,7 @@ class LogLoss(Criterion):
 
 
 def tally_matrix(n_pairs: int) -> np.ndarray:
-    """Return T (pairs, classes): outputs @ T adds each output to its second class, minus to its first."""
+    """Return T (pairs, classes): outputs @ T adds each to its second class, minus to its first."""
     n_classes = round((1 + (1 + 8 * n_pairs) ** 0.5) / 2)
     T = np.zeros((n_pairs, n_classes))
     for p, (i, j) in enumerate(combinations(range(n_classes), 2)):
@@ -127,42 +128,44 @@ def tally_matrix(n_pairs: int) -> np.ndarray:
 
 
 def fit_sigmoid(outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
-    """Fit slope and class offsets of the softmax of summed outputs by Newton's method.
+    """Fit the slope and the class offsets of the softmax of summed outputs by Newton's method.
 
-    A ridge of 1e-6 in units of the outputs' spread keeps the fit finite on separable outputs.
+    The offset of the first class is zero.  A tiny ridge keeps the fit finite where the outputs
+    separate the classes.
     """
     sums = outputs @ tally_matrix(outputs.shape[1])
-    spread = max(float(sums.std()), np.finfo(float).tiny)
-    z = sums / spread
-    n_classes = z.shape[1]
-    cost = weight / weight.sum()
-    onehot = np.eye(n_classes)[y]
-    # parameters: slope of the standardised sums, then offsets of all classes but the first
-    basis = np.concatenate([z[:, None, :], np.broadcast_to(np.eye(n_classes)[1:], (len(y), n_classes - 1, n_classes))], axis=1)  # fmt: skip
-    parameters = np.zeros(n_classes)
+    unit = max(float(sums.std()), np.finfo(float).tiny)
+    z = sums / unit
+    cost = (weight / weight.sum())[:, None]
+    truth = np.eye(z.shape[1])[y]
     ridge = 1e-9
 
-    def loss(p: np.ndarray) -> float:
-        logits = np.einsum("rpc,p->rc", basis, p)
-        fit = (log_softmax(logits, axis=1) * onehot).sum(axis=1)
-        return -float(cost @ fit) + 0.5 * ridge * float(p @ p)
+    def logits(p: np.ndarray) -> np.ndarray:
+        return p[0] * z + np.append(0.0, p[1:])
 
-    value = loss(parameters)
+    def loss(p: np.ndarray) -> float:
+        fit = -float((cost * truth * log_softmax(logits(p), axis=1)).sum())
+        return fit + 0.5 * ridge * float(p @ p)
+
+    p = np.zeros(z.shape[1])
+    value = loss(p)
     for _ in range(100):
-        probability = softmax(np.einsum("rpc,p->rc", basis, parameters), axis=1)
-        gradient = np.einsum("r,rpc,rc->p", cost, basis, probability - onehot) + ridge * parameters
-        mean = np.einsum("rpc,rc->rp", basis, probability)
-        hessian = np.einsum("r,rpc,rqc,rc->pq", cost, basis, basis, probability, optimize=True)
-        hessian -= np.einsum("r,rp,rq->pq", cost, mean, mean)
-        step = np.linalg.solve(hessian + ridge * np.eye(n_classes), gradient)
+        P = softmax(logits(p), axis=1)
+        excess, mean = cost * (P - truth), (P * z).sum(axis=1, keepdims=True)
+        gradient = np.append((excess * z).sum(), excess.sum(axis=0)[1:]) + ridge * p
+        hessian = ridge * np.eye(len(p))
+        hessian[0, 0] += (cost * P * (z - mean) ** 2).sum()
+        hessian[0, 1:] = hessian[1:, 0] = (cost * P * (z - mean)).sum(axis=0)[1:]
+        hessian[1:, 1:] += (np.diag((cost * P).sum(axis=0)) - (cost * P).T @ P)[1:, 1:]
+        step = np.linalg.solve(hessian, gradient)
         size = 1.0
-        while (new := loss(parameters - size * step)) > value and size > 1e-10:
+        while (new := loss(p - size * step)) > value and size > 1e-10:
             size /= 2.0
-        parameters = parameters - size * step
+        p = p - size * step
         if value - new <= 1e-15 * abs(value) and np.abs(gradient).max() < 1e-10:
             break
         value = new
-    return float(parameters[0] / spread), np.append(0.0, parameters[1:])
+    return float(p[0] / unit), np.append(0.0, p[1:])
 
 
 class _Regression(Criterion):
@@ -178,7 +181,8 @@ class _Regression(Criterion):
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         y = y.reshape(outputs.shape)
-        cost = np.broadcast_to((weight / weight.sum())[:, None] / y.shape[1], y.shape)
+        n_targets = outputs.shape[1]
+        cost = np.broadcast_to((weight / weight.sum())[:, None] / n_targets, outputs.shape)
         value, slope = self.residual_loss(outputs - y, y, cost)
         return float((cost * value).sum()), cost * slope
 
@@ -203,7 +207,7 @@ class UnexplainedVariance(_Regression):
         y = y.reshape(outputs.shape)
         cost = (weight / weight.sum())[:, None]
         variance = np.maximum((cost * (y - (cost * y).sum(axis=0)) ** 2).sum(axis=0), 1e-300)
-        scaled = cost / variance / y.shape[1]
+        scaled = cost / variance / outputs.shape[1]
         residual = outputs - y
         return float((scaled * residual**2).sum()), 2.0 * scaled * residual
 

@@ -14,6 +14,8 @@ from ._prepare import Prepared
 from ._scoring import Scoring
 from ._space import Space
 
+Scores = list[dict[str, Any]]
+
 
 @dataclass
 class Entry:
@@ -24,8 +26,8 @@ class Entry:
     """
 
     record: dict[str, Any]
-    out: list[dict[str, Any]] | None
-    score: Callable[[], list[dict[str, Any]]]
+    out: Scores | None
+    score: Callable[[], Scores]
     exact: bool
     gradient_norm: float
     space: Space
@@ -88,11 +90,10 @@ class Log:
         entries = [entry for entry in self.entries if entry.exact] or self.entries
         most = max(entry.record["n_samples"] for entry in entries)
         entries = [entry for entry in entries if entry.record["n_samples"] == most]
-        if all(entry.out is not None for entry in entries):
-            return entries
-        best = min(entries, key=lambda entry: entry.record["objective"])
-        best.out = best.score() if best.out is None else best.out
-        return [best]
+        if any(entry.out is None for entry in entries):
+            entries = [min(entries, key=lambda entry: entry.record["objective"])]
+            entries[0].out = entries[0].out or entries[0].score()
+        return entries
 
     def fail(self, listed: Mapping[str, Any], n_folds: int, error: Exception) -> None:
         """Log that a combination of listed values could not be fitted."""

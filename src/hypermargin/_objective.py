@@ -136,7 +136,7 @@ class Level:
         whole.record(visit)
         if np.isfinite(visit.value) and (self.best is None or visit.value < self.best.value):
             self.best = replace(visit, evaluation=None)  # an evaluation holds a kernel matrix
-            if not rough:
+            if visit.evaluation is not None and not rough:
                 self.state = visit.evaluation.state
         return visit
 

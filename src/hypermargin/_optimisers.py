@@ -1,8 +1,9 @@
 """Optimisers: they see only `value_and_grad(theta)`, a start, bounds and a tolerance.
 
 Asking again for a point that was evaluated before costs nothing.  An optimiser may also be handed
-the curvature that it found on a similar objective, relative to the value there.  To add one, write a function of this signature and list it in `OPTIMISERS`; the
-contract tests of optimisers pick it up.
+the curvature that it found on a similar objective, relative to the value there.  To add one, write
+a function of this signature and list it in `OPTIMISERS`; the contract tests of optimisers pick it
+up.
 """
 
 from __future__ import annotations
@@ -170,7 +171,8 @@ def _fit_curvature(seen: list, best: tuple, scale: float, prior: np.ndarray) -> 
         equations.append(weight * (basis @ d).T)
         answers.append(weight * (gradient - best[2]) / scale)
         equations.append(weight / length * 0.5 * np.atleast_2d(d @ (basis @ d).T))
-        answers.append([weight / length * (value - best[1] - best[2] @ d) / scale])
+        rise = value - best[1] - best[2] @ d
+        answers.append(np.array([weight / length * rise / scale]))
     entries = np.linalg.lstsq(np.vstack(equations), np.concatenate(answers), rcond=None)[0]
     return np.tensordot(entries, basis, axes=1)
 

@@ -7,8 +7,8 @@ adjoint solve per machine (eqs. 13-14 of keerthi-2006).  With beta_B at its boun
     [ A  1 ] [ beta_F ]   [ target_F - kink_F sign_F - K_FB beta_B ]
     [ 1' 0 ] [  bias  ] = [             - 1' beta_B                ],   A = K_FF + diag(ridge_F),
 
-outputs  o = K_VT beta + bias  and  delta = df/do,  the adjoint (v, c) solves the same system for the
-right-hand side (K_VF' delta, 1' delta), and then
+outputs  o = K_VT beta + bias  and  delta = df/do,  the adjoint (v, c) solves the same system for
+the right-hand side (K_VF' delta, 1' delta), and then
 
     df = e' dK beta + v' (dtarget_F - sign_F dkink_F - beta_F dridge_F) + ((K' e)_B - c)' dbeta_B,
 
@@ -103,8 +103,8 @@ class CrossValidation:
 
     Notes
     -----
-    Rows of kernel matrices live in memory that the next evaluation overwrites, so only the pullback of the
-    latest evaluation can be used; an older one raises an error.
+    Rows of kernel matrices live in memory that the next evaluation overwrites, so only the pullback
+    of the latest evaluation can be used; an older one raises an error.
     """
 
     def __init__(

@@ -197,7 +197,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self._search(combinations, criterion, splits, log)
         results = self._collect(log)
 
-        first_scores = log.kept()[0].out[0]["test_scores"]
+        first_scores = (log.kept()[0].out or [])[0]["test_scores"]
         self.multimetric_ = isinstance(first_scores, dict)
         if callable(self.scoring) and self.multimetric_:
             self._check_refit_for_multimetric(first_scores)
@@ -221,7 +221,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     def _read_combinations(self) -> list[tuple[dict, dict, Model]]:
         """Check the space as far as that needs no data: (listed values, ranges, model) each."""
         defaults = read_model(self.estimator).hyperparameters if self.space is None else ()
-        combinations, used = [], set()
+        combinations, used = [], set[str]()
         parts = read_space(self.space, defaults)
         for listed, ranges in parts:
             model = read_model(clone(self.estimator).set_params(**clone(listed, safe=False)))
@@ -284,7 +284,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     )  # fmt: skip
                 except TransformerFailed as error:
                     if self.error_score == "raise":
-                        raise error.__cause__ or error
+                        raise (error.__cause__ or error) from None
                     log.fail(listed, len(splits), error)
                     continue
                 space = self._space(prepared, ranges)
@@ -322,7 +322,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     def _collect(self, log: Log) -> dict[str, Any]:
         """Make `cv_results_` of the entries on all rows."""
         kept = log.kept()
-        out = [fold for entry in kept for fold in entry.out]
+        out = [fold for entry in kept for fold in entry.out or []]
         _warn_or_raise_about_fit_failures(out, self.error_score)
         if callable(self.scoring):
             _insert_error_scores(out, self.error_score)

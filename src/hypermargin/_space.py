@@ -7,7 +7,7 @@ and an eighth of the range of a linear one, so that a step of one is a sensible 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -105,7 +105,7 @@ class Space:
         return ends
 
 
-def read_space(space: Any, defaults: Mapping[str, Any]) -> list[tuple[dict, dict]]:
+def read_space(space: Any, defaults: Iterable[str]) -> list[tuple[dict, dict]]:
     """Split what the user gave into (listed values, ranges), one pair per combination of values.
 
     `defaults` names the hyperparameters that can be differentiated and is what `None` stands for.
@@ -150,15 +150,14 @@ def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension
     if hasattr(spec, "ppf") and hasattr(spec, "dist"):
         low, high, scale = _support(spec)
     elif isinstance(spec, tuple) and len(spec) in (2, 3):
-        low, high = spec[:2]
-        scale = spec[2] if len(spec) == 3 else None
+        low, high, scale = (*spec, None)[:3]
     else:
         raise ValueError(
             f"space[{name!r}]={spec!r} is not understood; give (low, high), "
             "(low, high, 'log' or 'linear'), a frozen scipy.stats distribution "
             "or a list of values."
         )
-    if scale is None:
+    if scale is None:  # a range that reaches zero cannot be logarithmic
         scale = default.scale if isinstance(low, Real) and low > 0 else "linear"
     if scale not in ("log", "linear"):
         raise ValueError(f"space[{name!r}] has scale {scale!r}; it must be 'log' or 'linear'.")

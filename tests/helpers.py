@@ -1,0 +1,107 @@
+"""What several test files share: problems of all kinds, and central differences."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from hypermargin._adapters import read_model
+from hypermargin._budget import Workers
+from hypermargin._criteria import criterion_for
+from hypermargin._objective import validation_loss
+from hypermargin._prepare import prepare
+
+# A point of each kernel's hyperparameters at which small standardised data are well behaved; the
+# sigmoid kernel is nearly positive definite there.
+KERNEL_PARAMS = {
+    "rbf": {"gamma": 0.3},
+    "poly": {"gamma": 0.2, "coef0": 1.0},
+    "sigmoid": {"gamma": 0.02, "coef0": -0.1},
+    "linear": {},
+    "precomputed": {},
+}
+CLASSIFICATION = ("accuracy", "balanced_accuracy", "neg_log_loss")
+REGRESSION = ("neg_mean_squared_error", "r2", "neg_mean_absolute_error")
+
+
+def make_data(n_classes: int, n: int = 60, d: int = 4, seed: int = 0):
+    """Return X and y; y is real for n_classes = 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    f = X[:, 0] + 0.5 * X[:, d // 2] ** 2 - 0.3 * X[:, -1] * X[:, 0] + 0.5 * rng.normal(size=n)
+    if n_classes == 0:
+        return X, f
+    edges = np.quantile(f, np.linspace(0, 1, n_classes + 1)[1:-1])
+    return X, np.searchsorted(edges, f)
+
+
+class Differentiated:
+    """The smooth validation loss of an estimator, evaluated by hand with warm starts."""
+
+    def __init__(
+        self, estimator, X, y, *, scoring=None, cv=3, sample_weight=None, memory=1e9, tuned=()
+    ):
+        folds = StratifiedKFold if is_classifier(estimator) else KFold
+        splits = list(folds(cv, shuffle=True, random_state=0).split(X, y))
+        self.model = read_model(estimator)
+        scorer = check_scoring(estimator, scoring)
+        self.criterion, _ = criterion_for(scorer, is_classifier(estimator))
+        fit_params = {self.model.prefix + "sample_weight": sample_weight}
+        workers = Workers(1)
+        self.prepared = prepare(self.model, X, y, splits, fit_params, tuned, memory, workers)
+        self.weight = np.ones(len(y)) if sample_weight is None else sample_weight
+
+    def evaluate(self, params, warm=None, tol=1e-12):
+        tol = tol * self.prepared.targets.scale
+        return self.prepared.problem.evaluate(params, tol=tol, warm=warm)
+
+    def value(self, params, warm=None):
+        evaluation = self.evaluate(params, warm)
+        return validation_loss(evaluation, self.criterion, self.prepared, self.weight)[0]
+
+    def value_and_grad(self, params):
+        evaluation = self.evaluate(params)
+        value, delta = validation_loss(evaluation, self.criterion, self.prepared, self.weight)
+        return value, evaluation.pullback(delta), evaluation.state
+
+    def partition(self, params, warm=None):
+        """Return which coefficients are at zero, at a bound and free, for all machines."""
+        state = self.evaluate(params, warm).state.values()
+        return [np.sign(s.beta) * (1 + ((s.beta <= s.lower) | (s.beta >= s.upper))) for s in state]
+
+
+def central_difference(f, x: float, h: float = 1e-4) -> float:
+    """Return f'(x) by central differences, extrapolated to fourth order."""
+    step = h * max(abs(x), 1e-2)
+    wide = (f(x + step) - f(x - step)) / (2 * step)
+    narrow = (f(x + step / 2) - f(x - step / 2)) / step
+    return (4 * narrow - wide) / 3
+
+
+def assert_gradient(problem: Differentiated, params: dict, rtol: float = 1e-5, h: float = 1e-4):
+    """Compare every component with central differences; warm starts keep the same solution."""
+    value, gradient, state = problem.value_and_grad(params)
+    assert np.isfinite(value)
+    for name, x in params.items():
+        expected = central_difference(
+            lambda z, name=name: problem.value({**params, name: z}, state), x, h
+        )
+        floor = 1e-7 * abs(value) / max(abs(x), 1e-2)  # rounding of the differences
+        assert abs(gradient[name] - expected) <= rtol * abs(expected) + floor, (
+            f"{name}: {gradient[name]} instead of {expected}"
+        )
+
+
+def is_smooth_around(problem: Differentiated, params: dict, h: float = 1e-4) -> bool:
+    """Whether no coefficient meets or leaves a bound within the reach of the differences."""
+    state = problem.evaluate(params).state
+    here = problem.partition(params)
+    for name, x in params.items():
+        step = 1.5 * h * max(abs(x), 1e-2)
+        for z in (x - step, x + step):
+            there = problem.partition({**params, name: z}, state)
+            if any((a != b).any() for a, b in zip(here, there, strict=True)):
+                return False
+    return True

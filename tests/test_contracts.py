@@ -1,0 +1,288 @@
+"""What every kernel, loss, criterion, optimiser and adapter must do; new ones join by listing."""
+
+import numpy as np
+import pytest
+from helpers import KERNEL_PARAMS, central_difference, make_data
+from scipy import sparse
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from hypermargin._adapters import ADAPTERS, SVCAdapter
+from hypermargin._criteria import CRITERIA, SmoothAbsoluteError, SmoothBalancedError, SmoothError
+from hypermargin._kernels import KERNELS, Points, make_kernel
+from hypermargin._losses import LOSSES
+from hypermargin._optimisers import OPTIMISERS
+from hypermargin._space import Dimension, Space, lattice
+
+RNG = np.random.default_rng(0)
+
+
+# --- kernels
+
+
+@pytest.fixture(params=[k for k in KERNELS if k != "precomputed"])
+def kernel(request):
+    return request.param, make_kernel(request.param, 3), dict(KERNEL_PARAMS[request.param])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_kernel_blocks_are_scikit_learns(kernel, form):
+    name, ours, params = kernel
+    A, B = RNG.normal(size=(7, 4)), RNG.normal(size=(9, 4))
+    expected = pairwise_kernels(A, B, metric=name, filter_params=True, degree=3, **params)
+    rows, cols = Points.of(form(A)), Points.of(form(B))
+    np.testing.assert_allclose(ours.block(rows, cols, params), expected, atol=1e-12)
+    out = np.empty((7, 9))
+    assert ours.block(rows, cols, params, out) is out
+    np.testing.assert_allclose(out, expected, atol=1e-12)
+    square = ours.block(rows, rows, params)
+    np.testing.assert_allclose(ours.diagonal(rows, params), np.diagonal(square), atol=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_kernel_pullbacks_are_derivatives(kernel, form):
+    _, ours, params = kernel
+    rows, cols = Points.of(form(RNG.normal(size=(7, 4)))), Points.of(form(RNG.normal(size=(9, 4))))
+    M = RNG.normal(size=(7, 9))
+    found = ours.pullback(rows, cols, ours.block(rows, cols, params), M, params)
+    assert set(found) == set(ours.hyperparameters)
+    for name in found:
+
+        def f(z, name=name):
+            return float((M * ours.block(rows, cols, {**params, name: z})).sum())
+
+        assert found[name] == pytest.approx(central_difference(f, params[name]), rel=1e-7)
+
+
+def test_kernels_propose_ranges(kernel):
+    _, ours, _ = kernel
+    for scale in (1e-3, 1.0, 1e3):
+        points = Points.of(scale * RNG.normal(size=(30, 4)))
+        for name in ours.hyperparameters:
+            d = ours.dimension(name, points)
+            assert d.low < d.high
+            assert np.isfinite([d.low, d.high]).all()
+
+
+# --- losses
+
+
+@pytest.fixture(params=LOSSES, ids=lambda loss: loss.__name__)
+def loss(request):
+    return request.param()
+
+
+def test_losses_pull_cotangents_back(loss):
+    y = np.where(RNG.uniform(size=12) < 0.5, -1.0, 1.0)
+    weight = RNG.uniform(0.5, 2.0, 12)
+    params = {name: RNG.uniform(0.5, 2.0) for name in loss.hyperparameters}
+    dual = loss.dual(y, weight, params)
+    fields = ("target", "lower", "upper", "kink", "ridge")
+    finite = {k: np.isfinite(getattr(dual, k)).all() for k in fields}
+    cotangent = type(dual)(*(RNG.normal(size=12) * finite[k] for k in fields))
+    # a coefficient is at one bound at the most
+    cotangent.lower[y > 0] = 0.0
+    cotangent.upper[y < 0] = 0.0
+    found = loss.pullback(y, weight, cotangent)
+    assert set(found) == set(loss.hyperparameters)
+    for name in found:
+
+        def f(z, name=name):
+            moved = loss.dual(y, weight, {**params, name: z})
+            return sum(getattr(cotangent, k) @ getattr(moved, k) for k in fields if finite[k])
+
+        assert found[name] == pytest.approx(central_difference(f, params[name]), rel=1e-7)
+
+
+def test_losses_propose_ranges(loss):
+    for name in loss.hyperparameters:
+        d = loss.dimension(name, RNG.normal(size=20), 1.0)
+        assert 0 < d.low < d.high
+
+
+# --- criteria
+
+
+def outputs_and_targets(criterion, n_classes, seed=0):
+    rng = np.random.default_rng(seed)
+    if not criterion.for_classifiers:
+        y = rng.normal(size=(30, n_classes - 1))
+        return y + 0.5 * rng.normal(size=y.shape), y
+    y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 30 - n_classes)])
+    return rng.normal(size=(30, n_classes * (n_classes - 1) // 2)), y
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_criteria_give_their_gradient(name, n_classes, unit):
+    criterion = CRITERIA[name]
+    outputs, y = outputs_and_targets(criterion, n_classes)
+    if criterion.for_classifiers:
+        outputs *= unit
+    weight = RNG.uniform(0.2, 2.0, len(y))
+    _, gradient = criterion(outputs, y, weight)
+    assert gradient.shape == outputs.shape
+    for i, j in [(0, 0), (5, 0), (29, outputs.shape[1] - 1)]:
+
+        def f(z, i=i, j=j):
+            moved = outputs.copy()
+            moved[i, j] = z
+            return criterion(moved, y, weight)[0]
+
+        expected = central_difference(f, outputs[i, j])
+        assert gradient[i, j] == pytest.approx(expected, rel=1e-5, abs=1e-9 / unit)
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights_of_a_criterion_are_repetition(name, n_classes):
+    criterion = CRITERIA[name]
+    outputs, y = outputs_and_targets(criterion, n_classes)
+    times = RNG.integers(1, 4, len(y))
+    again = np.repeat(np.arange(len(y)), times)
+    weighted = criterion(outputs, y, times.astype(float))[0]
+    repeated = criterion(outputs[again], y[again], np.ones(len(again)))[0]
+    assert weighted == pytest.approx(repeated, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [SmoothError, SmoothBalancedError, SmoothAbsoluteError])
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_smooth_scores_approach_the_hard_ones(kind, n_classes):
+    sharp = kind(t=1e7)
+    outputs, y = outputs_and_targets(sharp, n_classes)
+    if sharp.for_classifiers:
+        classes = np.arange(n_classes)
+        decided = SVCAdapter().decision_function
+        model = SVCAdapter.estimator()
+        # without ties in the vote, whose winner no smooth function can name
+        votes = np.sort(np.floor(decided(model, outputs, classes) + 0.5), axis=-1)
+        untied = slice(None) if n_classes == 2 else votes[:, -1] > votes[:, -2]
+        outputs, y = outputs[untied], y[untied]
+        predicted = SVCAdapter().predict(model, outputs, classes)
+        hard = 1.0 - sharp.score_func(y, predicted)
+    else:
+        hard = sharp.score_func(y, outputs)
+    assert sharp(outputs, y, np.ones(len(y)))[0] == pytest.approx(hard, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["neg_mean_squared_error", "r2", "neg_log_loss"])
+def test_criteria_that_need_no_smoothing_are_the_scores(name):
+    criterion = CRITERIA[name]
+    outputs, y = outputs_and_targets(criterion, 2)
+    value, _ = criterion(outputs, y, np.ones(len(y)))
+    if name == "neg_log_loss":
+        from hypermargin._criteria import fit_sigmoid
+
+        slope, offsets = fit_sigmoid(outputs, y, np.ones(len(y)))
+        p = 1 / (1 + np.exp(-(2 * slope * outputs[:, 0] + offsets[1])))
+        assert value == pytest.approx(criterion.score_func(y, p))
+        # Platt's sigmoid is a logistic regression on the output
+        from sklearn.linear_model import LogisticRegression
+
+        platt = LogisticRegression(C=1e8, tol=1e-10, max_iter=10_000).fit(outputs, y)
+        assert 2 * slope == pytest.approx(platt.coef_[0, 0], rel=1e-3)
+    else:
+        score = criterion.score_func(y, outputs)
+        assert value == pytest.approx(1 - score if name == "r2" else score)
+
+
+def test_separable_outputs_have_a_finite_log_loss():
+    y = np.repeat([0, 1], 10)
+    outputs = np.where(y == 1, 1.0, -1.0)[:, None] + 0.01 * RNG.normal(size=(20, 1))
+    value, gradient = CRITERIA["neg_log_loss"](outputs, y, np.ones(20))
+    assert 0 <= value < 1e-3
+    assert np.isfinite(gradient).all()
+
+
+# --- optimisers
+
+
+def valley(theta):
+    """A smooth error with a curved valley, flat far away; its minimum 0.03 is at (1, -2)."""
+    x, y = theta[0] - 1.0, theta[1] + 2.0 - 0.2 * (theta[0] - 1.0) ** 2
+    u = 0.3 * x**2 + 2.0 * y**2
+    value = 0.03 + 0.2 * u / (5.0 + u)
+    slope = 0.2 * 5.0 / (5.0 + u) ** 2
+    d = np.array([0.6 * x - 4.0 * y * 0.4 * x, 4.0 * y])
+    return value, slope * d
+
+
+@pytest.fixture(params=OPTIMISERS.items(), ids=lambda item: item[0])
+def optimiser(request):
+    return request.param[1]
+
+
+@pytest.mark.parametrize("start", [(3.0, 0.0), (-2.0, -4.0), (1.0, -1.0)])
+def test_optimisers_find_the_minimum_in_few_evaluations(optimiser, start):
+    calls = {}
+
+    def counted(theta):
+        calls[theta.tobytes()] = True
+        return valley(theta)
+
+    bounds = np.array([[-5.0, 6.0], [-8.0, 5.0]])
+    found = optimiser(counted, np.array(start), bounds, 1e-3, None)
+    assert found.value <= 0.03 * 1.01
+    assert len(calls) <= 30
+
+
+def test_optimisers_stay_inside_and_stop_on_the_bound(optimiser):
+    bounds = np.array([[-5.0, 0.5], [-1.0, 5.0]])
+
+    def inside(theta):
+        assert (theta >= bounds[:, 0]).all() and (theta <= bounds[:, 1]).all()
+        return valley(theta)
+
+    found = optimiser(inside, np.array([-2.0, 3.0]), bounds, 1e-4, None)
+    assert found.theta[1] == -1.0
+    best = min(valley(np.array([x, -1.0]))[0] for x in np.linspace(-5.0, 0.5, 200))
+    assert found.value <= 1.01 * best
+
+
+def test_optimisers_end_on_a_plateau(optimiser):
+    def flat(theta):
+        return 0.5, np.zeros(2)
+
+    start = np.array([1.0, 1.0])
+    found = optimiser(flat, start, np.array([[-5.0, 5.0]] * 2), 1e-3, None)
+    np.testing.assert_array_equal(found.theta, start)
+
+
+# --- adapters
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda a: type(a).__name__)
+def test_adapters_read_their_estimator(adapter):
+    estimator = adapter.estimator()
+    names = adapter.hyperparameters(estimator)
+    assert set(adapter.loss.hyperparameters) <= set(names) <= set(estimator.get_params())
+    assert set(adapter.values(estimator)) <= set(names)
+    X, y = make_data(2)
+    targets = adapter.targets(y)
+    assert len(targets.y) == len(y)
+    assert all(len(c.target) == len(y) for c in targets.columns)
+    assert adapter.gamma(estimator, X) > 0
+
+
+# --- space
+
+
+def test_space_and_vector_are_two_forms_of_the_same_point():
+    space = Space({"C": Dimension(0.01, 100.0), "coef0": Dimension(-2.0, 6.0, "linear")})
+    params = {"C": 3.0, "coef0": 1.5}
+    theta = space.theta(params)
+    assert space.params(theta) == pytest.approx(params)
+    np.testing.assert_allclose(space.bounds, [[np.log(0.01), np.log(100.0)], [-2.0, 6.0]])
+    assert space.pull(params, {"C": 2.0, "coef0": 5.0}) == pytest.approx([6.0, 5.0])
+    assert space.params(space.bounds[:, 1]) == {"C": 100.0, "coef0": 6.0}
+    assert space.on_bound({"C": 100.0, "coef0": 1.0}) == {"C": 100.0}
+
+
+def test_looks_are_spread_and_always_the_same():
+    space = Space({"a": Dimension(0.1, 10.0), "b": Dimension(0.1, 10.0)})
+    points = np.array(list(lattice(space, 24)))
+    np.testing.assert_array_equal(points, np.array(list(lattice(space, 24))))
+    low, high = space.bounds.T
+    assert (points > low).all() and (points < high).all()
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
+    assert distances[np.triu_indices(24, 1)].min() > 0.2

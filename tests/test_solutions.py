@@ -1,0 +1,202 @@
+"""Trained machines against independent solvers: libsvm, and a general one for small duals."""
+
+import numpy as np
+import pytest
+from helpers import Differentiated, make_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC, SVR
+
+from hypermargin._budget import Budget, Workers
+from hypermargin._gram import Gram
+from hypermargin._kernels import Points, Precomputed
+from hypermargin._losses import Dual
+from hypermargin._train import Effort, train
+
+
+def dual_objective(K, beta, dual):
+    smooth = 0.5 * beta @ (K @ beta) + 0.5 * dual.ridge @ beta**2 - dual.target @ beta
+    return smooth + dual.kink @ np.abs(beta)
+
+
+def solve(K, dual, tol=1e-6, memory=1e9, **more):
+    gram = Gram(Points.of(K), Precomputed(), {}, memory, Workers(1), Budget())
+    return train(gram, np.arange(len(K)), dual, True, Effort(tol, Budget()), **more)
+
+
+def hinge(y, C):
+    zero = np.zeros_like(y)
+    return Dual(y, np.minimum(C * y, 0.0), np.maximum(C * y, 0.0), zero, zero)
+
+
+def tube(y, C, epsilon):
+    box = np.broadcast_to(C, y.shape).astype(float)
+    return Dual(y, -box, box, np.full_like(y, epsilon), np.zeros_like(y))
+
+
+@pytest.mark.parametrize("memory", [1e9, 3e5], ids=["in memory", "rows on demand"])
+@pytest.mark.parametrize("gamma", [0.01, 0.3, 5.0])
+@pytest.mark.parametrize("C", [0.05, 1.0, 100.0])
+def test_classifiers_agree_with_libsvm(C, gamma, memory):
+    X, y = make_data(2, n=300)
+    signs = 2.0 * y - 1
+    K = rbf_kernel(X, gamma=gamma)
+    ours = solve(K, hinge(signs, C), memory=memory)
+    theirs = SVC(C=C, gamma=gamma, tol=1e-6).fit(X, y)
+    beta = np.zeros(len(y))
+    beta[theirs.support_] = theirs.dual_coef_[0]
+    expected = dual_objective(K, beta, hinge(signs, C))
+    assert dual_objective(K, ours.beta, hinge(signs, C)) == pytest.approx(expected, rel=1e-6)
+    assert abs(ours.beta.sum()) < 1e-9 * C
+    outputs = K @ ours.beta + ours.bias
+    np.testing.assert_allclose(ours.values, K @ ours.beta, atol=1e-10 * C)
+    clear = abs(outputs) > 1e-4
+    np.testing.assert_array_equal((outputs > 0)[clear], theirs.predict(X)[clear] == 1)
+
+
+@pytest.mark.parametrize("memory", [1e9, 3e5], ids=["in memory", "rows on demand"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.8])
+@pytest.mark.parametrize("C", [0.05, 1.0, 30.0])
+def test_regressors_agree_with_libsvm(C, epsilon, memory):
+    X, y = make_data(0, n=200)
+    K = rbf_kernel(X, gamma=0.3)
+    dual = tube(y, C, epsilon)
+    ours = solve(K, dual, memory=memory)
+    theirs = SVR(C=C, gamma=0.3, epsilon=epsilon, tol=1e-6).fit(X, y)
+    beta = np.zeros(len(y))
+    beta[theirs.support_] = theirs.dual_coef_[0]
+    assert dual_objective(K, ours.beta, dual) == pytest.approx(
+        dual_objective(K, beta, dual), rel=1e-6
+    )
+    np.testing.assert_allclose(K @ ours.beta + ours.bias, theirs.predict(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SVC(C=2.0, gamma=0.2, tol=1e-6),
+        SVC(kernel="poly", coef0=1.0, C=0.3, gamma=0.2, tol=1e-6),
+        SVC(kernel="linear", C=0.5, tol=1e-6),
+        SVC(kernel="sigmoid", gamma=0.02, C=3.0, tol=1e-6),
+        SVC(C=2.0, gamma=0.2, class_weight="balanced", tol=1e-6),
+        SVR(C=2.0, gamma=0.2, epsilon=0.05, tol=1e-6),
+        SVR(kernel="linear", C=0.2, tol=1e-6),
+        KernelRidge(kernel="rbf", alpha=0.1, gamma=0.2),
+        KernelRidge(kernel="poly", alpha=0.1),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_out_of_fold_outputs_are_those_of_the_estimator(estimator, n_classes):
+    X, y = make_data(n_classes if isinstance(estimator, SVC) else 0, n=120)
+    weight = np.random.default_rng(1).uniform(0.2, 2.0, len(y))
+    problem = Differentiated(estimator, X, y, sample_weight=weight)
+    evaluation = problem.evaluate({}, tol=1e-7)
+    adapter, classes = problem.model.adapter, problem.prepared.targets.classes
+    for fold, (train_rows, test) in enumerate(problem.prepared.splits):
+        model = estimator.fit(X[train_rows], y[train_rows], sample_weight=weight[train_rows])
+        outputs = evaluation.outputs[fold]
+        if isinstance(estimator, SVC):
+            np.testing.assert_allclose(
+                adapter.decision_function(estimator, outputs, classes),
+                model.decision_function(X[test]),
+                atol=1e-4,
+            )
+        predicted = adapter.predict(estimator, outputs, classes)
+        np.testing.assert_allclose(predicted, model.predict(X[test]), atol=1e-4)
+
+
+def test_a_warm_start_ends_where_a_cold_one_does():
+    X, y = make_data(3, n=120)
+    problem = Differentiated(SVC(), X, y, tuned=["C", "gamma"])
+    far = problem.evaluate({"C": 50.0, "gamma": 1.0}).state
+    warm = problem.evaluate({"C": 0.7, "gamma": 0.1}, warm=far).outputs
+    cold = problem.evaluate({"C": 0.7, "gamma": 0.1}).outputs
+    for a, b in zip(warm, cold, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-8)
+
+
+def test_few_rows_start_many_without_having_seen_their_validation_rows():
+    X, y = make_data(2, n=200)
+    problem = Differentiated(SVC(), X, y, tuned=["C", "gamma"])
+    params = {"C": 2.0, "gamma": 0.3}
+    few = np.arange(len(y)) % 2 == 0
+    coarse = problem.prepared.problem.evaluate(params, tol=1e-8, rows=few)
+    for (fold, _), start in coarse.state.items():
+        used = start.rows[start.beta != 0]
+        assert few[used].all()
+        assert not np.isin(used, problem.prepared.splits[fold][1]).any()
+    warm = problem.evaluate(params, warm=coarse.state).outputs
+    for a, b in zip(warm, problem.evaluate(params).outputs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-8)
+
+
+def test_working_sets_find_the_solution_of_the_whole():
+    X, y = make_data(2, n=1500)
+    signs = 2.0 * y - 1
+    K = rbf_kernel(X, gamma=0.3)
+    dual = hinge(signs, 5.0)
+    small = solve(K, dual, tol=1e-8)  # begins with some hundred rows
+    whole = solve(K, dual, tol=1e-8, guess=np.arange(len(y)))
+    expected = dual_objective(K, whole.beta, dual)
+    assert dual_objective(K, small.beta, dual) == pytest.approx(expected, rel=1e-10)
+    assert small.bias == pytest.approx(whole.bias, abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    kink=st.sampled_from([0.0, 0.3]),
+    ridge=st.sampled_from([0.0, 0.5]),
+    rank=st.integers(1, 10),
+)
+def test_any_dual_of_the_family_is_minimised(seed, kink, ridge, rank):
+    rng = np.random.default_rng(seed)
+    n = 10
+    Z = rng.normal(size=(n, rank))
+    K = Z @ Z.T
+    lower, upper = -rng.uniform(0.1, 2.0, n), rng.uniform(0.1, 2.0, n)
+    dual = Dual(rng.normal(size=n), lower, upper, np.full(n, kink), np.full(n, ridge))
+    ours = solve(K, dual, tol=1e-9)
+
+    # the same with beta = p - q, p and q above zero, so that the kink is smooth
+    def objective(z):
+        beta = z[:n] - z[n:]
+        value = dual_objective(K, beta, dual) + kink * (z.sum() - np.abs(beta).sum())
+        slope = K @ beta + dual.ridge * beta - dual.target
+        return value, np.concatenate([slope + kink, -slope + kink])
+
+    theirs = minimize(
+        objective,
+        np.zeros(2 * n),
+        jac=True,
+        bounds=[(0, u) for u in upper] + [(0, -low) for low in lower],
+        constraints={"type": "eq", "fun": lambda z: z[:n].sum() - z[n:].sum()},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-14},
+    )
+    assert dual_objective(K, ours.beta, dual) <= theirs.fun + 1e-6 * (1 + abs(theirs.fun))
+    assert (ours.beta >= lower - 1e-12).all() and (ours.beta <= upper + 1e-12).all()
+
+
+def test_the_end_of_the_budget_stops_a_machine_that_would_run_on():
+    X, y = make_data(2, n=400)
+    K = 1e6 * rbf_kernel(X, gamma=1e-4)
+    budget = Budget(0.0)
+    gram = Gram(Points.of(K), Precomputed(), {}, 1e9, Workers(1), budget)
+    dual = hinge(2.0 * y - 1, 1e6)
+    trained = train(gram, np.arange(len(y)), dual, True, Effort(1e-9, budget))
+    assert not trained.converged
+    assert abs(trained.beta.sum()) <= 1e-6 * np.abs(trained.beta).sum()
+
+
+def test_an_old_pullback_says_that_it_is_out_of_date():
+    X, y = make_data(2)
+    problem = Differentiated(SVC(), X, y, tuned=["C", "gamma"])
+    old = problem.evaluate({"C": 1.0, "gamma": 0.1})
+    problem.evaluate({"C": 2.0, "gamma": 0.1})
+    with pytest.raises(RuntimeError, match="out of date"):
+        old.pullback([np.zeros_like(o) for o in old.outputs])
