@@ -49,13 +49,25 @@ def run(quick: bool) -> dict[str, Any]:
         "gamma": gamma.tolist(),
         "smooth": smooth_loss(model, X, y, cv, points).reshape(size, size).tolist(),
         "hard": hard_error(model, X, y, cv, points).reshape(size, size).tolist(),
-        "looks": [place(row["params"]) for row in search.history_ if row["n_samples"] < len(y)],
-        "descent": [place(row["params"]) for row in search.history_ if row["n_samples"] == len(y)],
+        "looks": [place(row["params"]) for row in search.history_ if row["gradient"] is None],
+        "descents": descents(search.history_),
         "best": place(search.best_params_),
         "picture": str((QUICK_PICTURE if quick else PICTURE).relative_to(ROOT)),
     }
     draw(plt, results)
     return results
+
+
+def descents(history: list[dict[str, Any]]) -> list[list[list[float]]]:
+    """Return the points of every descent; one begins where a look has been."""
+    looks = [row["params"] for row in history if row["gradient"] is None]
+    paths: list[list[list[float]]] = []
+    for row in history:
+        if row["gradient"] is not None:
+            if row["params"] in looks or not paths:
+                paths.append([])
+            paths[-1].append(place(row["params"]))
+    return paths
 
 
 def place(params: dict[str, float]) -> list[float]:
@@ -100,22 +112,20 @@ def contours(ax, results: dict[str, Any], key: str) -> None:
 
 
 def path(ax, results: dict[str, Any]) -> None:
-    for key, style, label in [
-        ("looks", {"marker": ".", "linestyle": "", "color": "0.35"}, "looks at fewer rows"),
-        ("descent", {"marker": "s", "color": "black", "fillstyle": "none"}, "all rows"),
-    ]:
-        if results[key]:
-            ax.plot(*zip(*results[key]), **style, linewidth=1, markersize=5, label=label)
+    ax.plot(*zip(*results["looks"]), ".", color="0.35", markersize=5, label="looks")
+    for number, points in enumerate(results["descents"]):
+        style = {"marker": "s", "color": "black", "fillstyle": "none", "linewidth": 1}
+        ax.plot(*zip(*points), **style, markersize=5, label=None if number else "descents")
     ax.plot(*results["best"], "s", color="red", markersize=6, label="best")
 
 
 def report(results: dict[str, Any]) -> str:
     return table(
-        ["looks", "evaluations on all rows", "best C", "best gamma", "picture"],
+        ["looks", "evaluations", "best C", "best gamma", "picture"],
         [
             [
                 len(results["looks"]),
-                len(results["descent"]),
+                sum(len(points) for points in results["descents"]),
                 *(f"{value:.3g}" for value in results["best"]),
                 results["picture"],
             ]
