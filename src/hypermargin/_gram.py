@@ -27,13 +27,14 @@ class RowStore:
     """
 
     def __init__(self) -> None:
-        self._memory = np.empty(0)
+        self._memory = np.empty(0, dtype=np.uint8)
 
-    def array(self, n_rows: int, width: int) -> np.ndarray:
+    def array(self, n_rows: int, width: int, dtype: np.dtype) -> np.ndarray:
         """Return an array of that shape, with whatever it has in it."""
-        if self._memory.size < n_rows * width:
-            self._memory = np.empty(n_rows * width)
-        return self._memory[: n_rows * width].reshape(n_rows, width)
+        size = n_rows * width * dtype.itemsize
+        if self._memory.size < size:
+            self._memory = np.empty(size, dtype=np.uint8)
+        return self._memory[:size].view(dtype).reshape(n_rows, width)
 
 
 class Gram:
@@ -49,6 +50,8 @@ class Gram:
     memory : float
         Bytes that held rows and the machines' own blocks may take.
     store : RowStore
+    single : bool
+        Whether held rows are in single precision, like the kernel cache of libsvm.
     """
 
     def __init__(
@@ -60,20 +63,21 @@ class Gram:
         workers: Workers,
         budget: Budget,
         store: RowStore | None = None,
+        single: bool = False,
     ):
-        self.points = points
+        self.points = points.single if single else points
         self.kernel = kernel
         self.params = params
         self.memory = memory
         self.workers = workers
         self.budget = budget
-        self.diagonal = kernel.diagonal(points, params)
         self._slot = np.full(len(points), -1)
         self._held = np.empty(0, dtype=int)
         self._lock = threading.Lock()
-        n = len(points)
-        most = n if 8.0 * n * n <= memory else int(memory // (8 * n))
-        self._rows = (store or RowStore()).array(most, n)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        n, size = len(points), self.dtype.itemsize
+        most = n if float(size) * n * n <= memory else int(memory // (size * n))
+        self._rows = (store or RowStore()).array(most, n, self.dtype)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -81,7 +85,7 @@ class Gram:
     @property
     def capacity(self) -> int:
         """The most rows that a machine may work on at a time."""
-        most = np.sqrt(self.memory / 8.0 / (1 + self.workers.count))
+        most = np.sqrt(self.memory / self.dtype.itemsize / (1 + self.workers.count))
         return int(np.clip(most, 2, len(self)))
 
     def hold(self, rows: np.ndarray) -> bool:
@@ -113,7 +117,7 @@ class Gram:
         if (slots >= 0).all():
             if len(rows) == len(self) and (slots == np.arange(len(self))).all():
                 return self._rows[: len(self)]
-            out = np.empty((len(rows), len(rows)))
+            out = np.empty((len(rows), len(rows)), self.dtype)
             gather(self._rows, slots, rows, out)
             return out
         points = self.points.take(rows)
@@ -140,7 +144,7 @@ class Gram:
         """Return K[rows, :] V."""
         slots = self._slot[rows]
         if (slots >= 0).all():
-            return (self._rows[: len(self._held)] @ V)[slots]
+            return (self._rows[: len(self._held)] @ V.astype(self.dtype))[slots].astype(float)
         parts = [self._compute(part) @ V for part in self._blocks(rows)]
         return np.concatenate(parts) if parts else np.zeros((0, V.shape[1]))
 
@@ -156,7 +160,10 @@ class Gram:
         cols = np.flatnonzero(np.any(E != 0, axis=1))
         everything = len(cols) == len(self)
         col_points = self.points if everything else self.points.take(cols)
-        E_cols = np.ascontiguousarray(E[cols].T)
+        # both factors scaled to one, so that single precision neither over- nor underflows
+        unit_E, unit_B = np.abs(E).max() or 1.0, np.abs(B).max() or 1.0
+        E_cols = np.ascontiguousarray((E[cols] / unit_E).T, dtype=self.dtype)
+        B = np.asarray(B / unit_B, dtype=self.dtype)
 
         def part(rows: np.ndarray) -> Params:
             row_points, slots = self.points.take(rows), self._slot[rows]
@@ -170,13 +177,14 @@ class Gram:
             )
 
         parts = self.workers.map(part, self._blocks(rows), self.budget)
-        return {name: sum(p[name] for p in parts) for name in self.kernel.hyperparameters}
+        unit = float(unit_E * unit_B)
+        return {name: unit * sum(p[name] for p in parts) for name in self.kernel.hyperparameters}
 
     def _compute(self, rows: np.ndarray, cols: np.ndarray | None = None) -> np.ndarray:
         col_points = self.points if cols is None else self.points.take(cols)
         return self.kernel.block(self.points.take(rows), col_points, self.params)
 
     def _blocks(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        size = max(16, int(BLOCK_BYTES // (8 * max(1, len(self)))))
+        size = max(16, int(BLOCK_BYTES // (self.dtype.itemsize * max(1, len(self)))))
         for start in range(0, len(rows), size):
             yield rows[start : start + size]

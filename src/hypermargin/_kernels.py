@@ -25,21 +25,31 @@ class Points:
     """Rows of the data, with what every kernel needs of them.
 
     `index` holds the rows' numbers in the design they were taken from; only the precomputed kernel
-    reads it, because there a row of X holds similarities to the rows of that design.
+    reads it, because there a row of X holds similarities to the rows of that design.  `centre` is
+    subtracted where only differences matter, so that squares stay small.
     """
 
     X: Any
     index: np.ndarray
+    centre: Any = 0.0
 
     @classmethod
     def of(cls, X: Any) -> Points:
-        return cls(X, np.arange(X.shape[0]))
+        return cls(X, np.arange(X.shape[0]), 0.0 if sparse.issparse(X) else X.mean(axis=0))
 
     def __len__(self) -> int:
         return len(self.index)
 
     def take(self, rows: Any) -> Points:
-        return Points(self.X[rows], self.index[rows])
+        return Points(self.X[rows], self.index[rows], self.centre)
+
+    @cached_property
+    def single(self) -> Points:
+        """The same points in single precision, centred first."""
+        if sparse.issparse(self.X):
+            return Points(self.X.astype(np.float32), self.index)
+        X, centre = np.asarray(self.X), np.asarray(self.centre)
+        return Points(X.astype(np.float32), self.index, centre.astype(np.float32))
 
     @cached_property
     def square_norms(self) -> np.ndarray:
@@ -49,9 +59,12 @@ class Points:
 
     @cached_property
     def lifted(self) -> np.ndarray:
-        """Rows (x, |x|^2, 1), whose products with (-2 z, 1, |z|^2) are squared distances."""
-        ones = np.ones(len(self))
-        return np.column_stack([self.X, self.square_norms, ones])
+        """Rows (x, |x|^2, 1), centred; products with (-2 z, 1, |z|^2) are squared distances."""
+        return self._lift(self.centre)
+
+    def _lift(self, centre: Any) -> np.ndarray:
+        X = self.X - centre
+        return np.column_stack([X, np.einsum("ij,ij->i", X, X), np.ones(len(X), X.dtype)])
 
     def inner(self, other: Points, out: np.ndarray | None = None) -> np.ndarray:
         if sparse.issparse(self.X):
@@ -70,9 +83,11 @@ class Points:
             product += other.square_norms[None, :]
             product *= factor
         else:
-            ones = np.ones(len(self))
-            lifted = np.column_stack([-2.0 * self.X, ones, self.square_norms])
-            product = np.matmul(factor * lifted, other.lifted.T, out=out)
+            mirrored = self._lift(other.centre)
+            mirrored *= factor
+            mirrored[:, :-2] *= -2.0
+            mirrored[:, [-2, -1]] = mirrored[:, [-1, -2]]
+            product = np.matmul(mirrored, other.lifted.T, out=out)
         bound = np.minimum if factor < 0 else np.maximum  # rounding may pass zero
         return bound(product, 0.0, out=product)
 
@@ -138,7 +153,7 @@ class RBF(Kernel):
     ) -> Params:
         distances = rows.square_distances(cols)
         distances *= block
-        return {"gamma": -float(np.vdot(M, distances))}
+        return {"gamma": -total(M, distances)}
 
     def dimension(self, name: str, points: Points) -> Dimension:
         # The width follows the distances between the data; the best one shrinks as points become
@@ -175,7 +190,7 @@ class _Affine(Kernel):
     ) -> Params:
         inner = rows.inner(cols)
         weighted = M * self.slope(params["gamma"] * inner + params["coef0"])
-        return {"gamma": float(np.vdot(weighted, inner)), "coef0": float(weighted.sum())}
+        return {"gamma": total(weighted, inner), "coef0": float(weighted.sum(dtype=float))}
 
     def dimension(self, name: str, points: Points) -> Dimension:
         if name == "coef0":
@@ -230,6 +245,11 @@ KERNELS: dict[str, type[Kernel]] = {
     "sigmoid": Sigmoid,
     "precomputed": Precomputed,
 }
+
+
+def total(A: np.ndarray, B: np.ndarray) -> float:
+    """Return sum_ij A_ij B_ij; rows in their own precision, their sum in double."""
+    return float(np.einsum("ij,ij->i", A, B).sum(dtype=float))
 
 
 def make_kernel(name: Any, degree: float) -> Kernel:

@@ -12,7 +12,7 @@ from ._prepare import Prepared
 from ._space import lattice
 
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
-STARTS = 2  # places from which the first level descends
+STARTS = 2  # places from which the first level descends; one more where it is the only level
 
 
 def tune(
@@ -32,8 +32,9 @@ def tune(
         if not len(space):  # nothing but listed values: a point of a grid
             level(np.empty(0))
             return level.best
+        n_starts = STARTS + (len(levels) == 1)
         looks = [(level.look(theta), theta) for theta in lattice(space, n_looks(objective))]
-        ends = [optimise(level, start, bounds, tol, None) for start in spread(looks, STARTS)]
+        ends = [optimise(level, start, bounds, tol, None) for start in spread(looks, n_starts)]
         for rows in levels[1:]:
             coarse, level = level, objective.on(rows, start=level.state)
             ratio = level.n_rows / coarse.n_rows

@@ -31,6 +31,8 @@ from ._linear_system import SaddleSystem
 from ._losses import Dual, Loss
 from ._train import Effort, Trained, free_block, train
 
+SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is enough
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -128,16 +130,18 @@ class CrossValidation:
         self.workers = workers or Workers(1)
         self._stores = [RowStore() for _ in designs]
         self._latest: object = None
+        self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
         return (*self.loss.hyperparameters, *self.kernel.hyperparameters)
 
-    def gram(self, number: int, points: Points, params: Params, budget: Budget) -> Gram:
+    def gram(
+        self, number: int, points: Points, params: Params, budget: Budget, single: bool
+    ) -> Gram:
         """Return the kernel matrix of a design, or of some of its points."""
-        return Gram(
-            points, self.kernel, params, self.memory, self.workers, budget, self._stores[number]
-        )
+        store = self._stores[number]
+        return Gram(points, self.kernel, params, self.memory, self.workers, budget, store, single)
 
     def evaluate(
         self,
@@ -252,7 +256,11 @@ class _FoldsOfDesign:
             points = points.take(kept)
         self.rows = design.rows[kept]
         self.params = {**problem.values, **design.fixed, **request.params}
-        self.gram = problem.gram(number, points, self.params, request.effort.budget)
+        # a kernel matrix in single precision is exact enough for gaps like libsvm's, but not for
+        # finer ones, and a linear system has no gap at all that would show what is lost
+        single = request.effort.tol >= SINGLE * problem.scale and problem.loss.bias
+        budget = request.effort.budget
+        self.gram = problem.gram(number, points, self.params, budget, single)
         self.test_rows, self.test = {}, {}
         for f in design.folds:  # a row may be listed twice, and may be in the training part too
             test = problem.folds[f].test

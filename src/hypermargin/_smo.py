@@ -13,9 +13,9 @@ import numpy as np
 
 from ._compiled import compiled, fast_max, fast_min
 
-HUGE = 1e300  # stands for infinity: fast-math code may not meet a real one
+HUGE = 1e30  # stands for infinity: fast-math code may not meet a real one
 STRIP = 256  # rows per vectorised scan; the winner is located inside the best strip only
-FLAT = 1e-12  # least curvature along a pair, relative to the diagonal
+FLAT = 1e-12  # least curvature along a pair, relative to the diagonal (1e-6 in single precision)
 
 
 @compiled
@@ -69,9 +69,10 @@ def place(t, value, beta, lower, upper):
 @compiled(fastmath=True)
 def advance(r, Ki, Kj, up, down, step):
     """Subtract step (K_i - K_j) from r; return max(r + up) and min(r + down)."""
-    best, least = r.dtype.type(-HUGE), r.dtype.type(HUGE)
+    number = r.dtype.type  # all arithmetic in the precision of r
+    best, least, factor = number(-HUGE), number(HUGE), number(step)
     for t in range(r.shape[0]):
-        value = r[t] - step * (Ki[t] - Kj[t])
+        value = r[t] - factor * (Ki[t] - Kj[t])
         r[t] = value
         best = fast_max(best, value + up[t])
         least = fast_min(least, value + down[t])
@@ -81,10 +82,12 @@ def advance(r, Ki, Kj, up, down, step):
 @compiled(fastmath=True)
 def best_gain(r, down, Ki, diag, top, own, floor):
     """Return the largest second-order gain of a pair (i, t); `own` is the diagonal at i."""
-    best = 0.0
+    number = r.dtype.type
+    zero, two, high, corner, least = number(0), number(2), number(top), number(own), number(floor)
+    best = zero
     for t in range(r.shape[0]):
-        drop = fast_max(top - (r[t] + down[t]), 0.0)
-        curve = fast_max(own + diag[t] - 2.0 * Ki[t], floor)
+        drop = fast_max(high - (r[t] + down[t]), zero)
+        curve = fast_max(corner + diag[t] - two * Ki[t], least)
         best = fast_max(best, drop * drop / curve)
     return best
 
@@ -133,9 +136,10 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
     Returns the iterations made and the gap reached.  `diag` includes the ridge.
     """
     n = beta.shape[0]
-    up, down = np.empty(n), np.empty(n)
+    up, down = np.empty(n, r.dtype), np.empty(n, r.dtype)
     slopes(beta, lower, upper, kink, up, down)
-    floor = FLAT * max(np.abs(diag).max(), 1e-300)
+    flat = FLAT if r.itemsize == 8 else 1e-6
+    floor = flat * max(float(np.abs(diag).max()), 1e-30)
     i, top, bottom = select_up(r, K[0], K[0], up, down, 0.0)
     for iteration in range(max_iter):
         if top - bottom <= tol:

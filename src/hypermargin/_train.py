@@ -91,7 +91,7 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
 
 def free_block(gram: Gram, members: np.ndarray, dual: Dual, free: np.ndarray) -> np.ndarray:
     """Return the free block of K + diag(ridge)."""
-    A = gram.compact(members[free]).copy()
+    A = gram.compact(members[free]).astype(float)
     A[np.diag_indices_from(A)] += dual.ridge[free]
     return A
 
@@ -130,16 +130,18 @@ class _Machine:
         limit = limit if effort.max_iter is None else effort.max_iter
         tol = max(effort.tol, self.noise)
         W = self._first(trainable, guess)
-        settled = len(W) == len(trainable)  # whether W has most of the rows that matter
-        for _ in range(1000):
-            gap = self.gap()
-            if gap <= tol:
-                return
+        # whether W has most of the rows that matter, so that it is worth an exact solution
+        settled = guess is not None or len(W) == len(trainable)
+        tries = 0
+        while (gap := self.gap()) > tol and tries < 6:
             self.gram.hold(self.members[W])
-            self._improve(W, tol if settled else max(tol, 0.05 * gap), limit, effort)
-            if len(W) == len(trainable) or self.iterations >= limit or effort.budget.expired():
+            # rounding in single precision may leave a gap; after three tries, use double
+            goal = tol if settled else max(tol, 0.05 * gap)
+            self._improve(W, goal, limit, effort, double=tries >= 3)
+            if self.iterations >= limit or effort.budget.expired():
                 return
             grown = self._next(W, trainable, tol)
+            tries = tries + 1 if settled and np.array_equal(grown, W) else 0
             settled, W = len(grown) < 1.1 * len(W), grown
 
     def _first(self, trainable: np.ndarray, guess: np.ndarray | None) -> np.ndarray:
@@ -163,7 +165,7 @@ class _Machine:
         """
         outside = np.setdiff1d(trainable, W, assume_unique=True)
         excess = self._excess(outside)
-        if not (excess > tol).any():
+        if not len(outside) or not (excess > tol).any():
             return W
         near = excess > -NEAR * float(np.median(np.abs(excess)))
         worst = np.argsort(-excess, kind="stable")[: min(len(W), int(near.sum()))]
@@ -198,14 +200,11 @@ class _Machine:
         fall = trainable[np.argsort(falling[trainable], kind="stable")[:half]]
         return np.union1d(rise, fall)
 
-    def _improve(self, W: np.ndarray, tol: float, limit: int, effort: Effort) -> None:
-        block = _Block(
-            self.gram.compact(self.members[W]),
-            Dual(*(a[W] for a in (self.dual.target, self.dual.lower, self.dual.upper,
-                                  self.dual.kink, self.dual.ridge))),
-            self.beta[W].copy(),
-            self.r[W].copy(),
-        )  # fmt: skip
+    def _improve(self, W: np.ndarray, tol: float, limit: int, effort: Effort, double: bool) -> None:
+        d = self.dual
+        part = Dual(d.target[W], d.lower[W], d.upper[W], d.kink[W], d.ridge[W])
+        K = self.gram.compact(self.members[W])
+        block = _Block(K.astype(float) if double else K, part, self.beta[W], self.r[W])
         polish = tol <= effort.tol < POLISHED
         self.iterations += block.descend(tol, limit - self.iterations, effort.budget, polish)
         self.beta[W] = block.beta
@@ -255,8 +254,9 @@ class _Block:
     """The dual on a dense block of the kernel matrix."""
 
     def __init__(self, K: np.ndarray, dual: Dual, beta: np.ndarray, r: np.ndarray):
-        self.K, self.dual, self.beta, self.r = K, dual, beta, r
-        self.diag = np.diagonal(K) + dual.ridge
+        self.K, self.dual, self.beta = K, dual, beta
+        self.r = r.astype(K.dtype)
+        self.diag = (np.diagonal(K) + dual.ridge).astype(K.dtype)
 
     def descend(self, tol: float, limit: int, budget: Budget, polish: bool) -> int:
         """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
@@ -293,7 +293,7 @@ class _Block:
             free = free_rows(self.beta, self.dual)
             if not free.size:
                 return False
-            A = self.K[np.ix_(free, free)]
+            A = self.K[np.ix_(free, free)].astype(float)
             A[np.diag_indices_from(A)] += self.dual.ridge[free]
             system = SaddleSystem(A, True)
             beta = self.beta[free]
@@ -315,7 +315,7 @@ class _Block:
             moved = np.where(np.abs(moved - point) <= 1e-12 * (high - low), point, moved)
         change = moved - beta[free]
         beta[free] = moved
-        self.r -= change @ self.K[free]
+        self.r -= change.astype(self.K.dtype) @ self.K[free]
         self.r[free] -= dual.ridge[free] * change
 
     def _try(self, free: np.ndarray, d: np.ndarray) -> bool:
