@@ -98,8 +98,8 @@ class GradientSearchCV(BaseSearchCV):
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, \
 multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.  The best point is the one with the
-        least smooth loss if the score has a smooth form, else the one with the best score.
-        `best_score_` was optimised over, so it is no estimate of the error on new data.
+        best score, of equal ones that with the least smooth loss.  `best_score_` was optimised
+        over, so it is no estimate of the score on new data.
 
     Examples
     --------
@@ -193,8 +193,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.return_train_score,
         )
         log = Log(scoring, self._leading_metric(scorers), self.verbose)
-        criterion, has_smooth_form = self._criterion(scorers)
-        self._search(combinations, criterion, splits, log)
+        self._search(combinations, self._criterion(scorers), splits, log)
         results = self._collect(log)
 
         first_scores = (log.kept()[0].out or [])[0]["test_scores"]
@@ -203,10 +202,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self._check_refit_for_multimetric(first_scores)
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
-            if has_smooth_form and not callable(self.refit):
-                self.best_index_ = int(np.nanargmin(results["objective"]))
-            else:
-                self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
@@ -251,14 +247,26 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             return self.refit if isinstance(self.refit, str) else next(iter(scorers._scorers))
         return self.refit if isinstance(self.refit, str) else None
 
-    def _criterion(self, scorers: Any) -> tuple[Criterion, bool]:
-        """Return what to descend on, and whether it is the leading score's own smooth form."""
+    def _criterion(self, scorers: Any) -> Criterion:
+        """Return what to descend on, and say so if it is not the leading score's own form."""
         if isinstance(scorers, _MultimetricScorer):
             scorers = scorers._scorers[self._leading_metric(scorers)]
         criterion, is_own = criterion_for(scorers, is_classifier(self.estimator))
         if not is_own:
             say_default_surrogate(scorers, criterion)
-        return criterion, is_own
+        return criterion
+
+    @staticmethod
+    def _select_best_index(refit: Any, refit_metric: str, results: dict[str, Any]) -> int:
+        """Return the row with the best score; of equal scores that with the least smooth loss."""
+        if callable(refit):
+            return BaseSearchCV._select_best_index(refit, refit_metric, results)
+        scores, losses = results[f"mean_test_{refit_metric}"], results["objective"]
+        if np.isnan(scores).all():
+            return int(np.nanargmin(losses))
+        best = np.nanmax(scores)
+        tied = scores >= best - 1e-12 * (1.0 + abs(best))
+        return int(np.where(tied & ~np.isnan(losses), losses, np.inf).argmin())
 
     def _search(
         self,
