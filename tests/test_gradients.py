@@ -74,21 +74,29 @@ def test_gradients_are_exact_when_the_kernel_matrix_does_not_fit_into_memory(kin
 @settings(max_examples=60, deadline=None)
 @given(
     kind=st.sampled_from(list(ESTIMATORS)),
+    kernel=st.sampled_from(["rbf", "rbf", "poly", "sigmoid", "linear"]),
+    weighted=st.booleans(),
     seed=st.integers(0, 10_000),
     log_loss=st.lists(st.floats(-2.0, 2.0), min_size=2, max_size=2),
-    log_gamma=st.floats(-3.0, 1.0),
+    log_kernel=st.lists(st.floats(-1.5, 1.5), min_size=2, max_size=2),
     score=st.integers(0, 2),
 )
-def test_gradients_are_exact_anywhere(kind, seed, log_loss, log_gamma, score):
+def test_gradients_are_exact_anywhere(kind, kernel, weighted, seed, log_loss, log_kernel, score):
     estimator, loss_params, n_classes, scores = ESTIMATORS[kind]
     X, y = make_data(n_classes, n=40, seed=seed)
-    names = [*loss_params, "gamma"]
-    values = [
-        *(v * np.exp(log) for v, log in zip(loss_params.values(), log_loss)),
-        np.exp(log_gamma),
-    ]
-    params = dict(zip(names, values, strict=True))
-    problem = Differentiated(estimator(kernel="rbf"), X, y, scoring=scores[score], tuned=names)
+    params = {
+        **{name: v * np.exp(z) for (name, v), z in zip(loss_params.items(), log_loss)},
+        **{name: v * np.exp(z) for (name, v), z in zip(KERNEL_PARAMS[kernel].items(), log_kernel)},
+    }
+    weight = np.random.default_rng(seed).uniform(0.3, 2.0, len(y)) if weighted else None
+    problem = Differentiated(
+        estimator(kernel=kernel),
+        X,
+        y,
+        scoring=scores[score],
+        sample_weight=weight,
+        tuned=list(params),
+    )
     assume(is_smooth_around(problem, params))
     assert_gradient(problem, params)
 

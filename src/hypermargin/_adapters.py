@@ -73,7 +73,12 @@ class Adapter:
         raise NotImplementedError
 
     def tol(self, estimator: Any) -> float:
+        """Return the optimality gap to train to, in units of the targets."""
         return 1e-3
+
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        """Return reasons why the refitted estimator may differ from what the search has seen."""
+        return []
 
     def targets(self, y: Any) -> Targets:
         raise NotImplementedError
@@ -86,8 +91,8 @@ class Adapter:
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
 
-class _LibsvmGamma:
-    """gamma="scale" and "auto" as SVC and SVR read them."""
+class _Libsvm:
+    """What SVC and SVR have in common: gamma="scale" and "auto", tol, max_iter."""
 
     def gamma(self, estimator: Any, X: Any) -> float:
         if estimator.gamma == "auto":
@@ -103,6 +108,17 @@ class _LibsvmGamma:
     def tol(self, estimator: Any) -> float:
         return float(estimator.tol)
 
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        found = []
+        if estimator.max_iter != -1:
+            found.append(f"max_iter={estimator.max_iter} is not applied in the search")
+        if estimator.tol > 0.05 * targets.scale:
+            found.append(
+                f"tol={estimator.tol:g} is coarse for a target with standard deviation "
+                f"{targets.scale:.2g}: scale y, or lower tol"
+            )
+        return found
+
 
 class _SingleTarget:
     def targets(self, y: Any) -> Targets:
@@ -111,7 +127,7 @@ class _SingleTarget:
         return Targets(y[:, None], None, [Column(everyone, y)], float(np.std(y)) or 1.0)
 
 
-class SVCAdapter(_LibsvmGamma, Adapter):
+class SVCAdapter(_Libsvm, Adapter):
     """One machine per pair of classes, an output above zero speaking for the second class."""
 
     estimator = SVC
@@ -156,7 +172,7 @@ class SVCAdapter(_LibsvmGamma, Adapter):
         return -outputs
 
 
-class SVRAdapter(_SingleTarget, _LibsvmGamma, Adapter):
+class SVRAdapter(_SingleTarget, _Libsvm, Adapter):
     estimator = SVR
     loss = EpsilonInsensitive()
 
@@ -178,9 +194,6 @@ class KernelRidgeAdapter(Adapter):
         everyone = np.ones(len(y), dtype=bool)
         columns = [Column(everyone, column) for column in table.T.copy()]
         return Targets(table, None, columns, float(np.std(table)) or 1.0)
-
-    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
-        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
 
 ADAPTERS: tuple[Adapter, ...] = (SVCAdapter(), SVRAdapter(), KernelRidgeAdapter())
@@ -216,11 +229,13 @@ def read_model(estimator: Any) -> Model:
     machine, prefix = estimator, ""
     while isinstance(machine, Pipeline):
         *before, (name, last) = machine.steps
-        steps += [(prefix + n, t) for n, t in before if t is not None and t != "passthrough"]
+        steps += [(n, t) for n, t in before if t is not None and t != "passthrough"]
         machine, prefix = last, prefix + name + "__"
     for adapter in ADAPTERS:
         if isinstance(machine, adapter.estimator):
-            before = Pipeline([(n.replace("__", "_"), t) for n, t in steps]) if steps else None
+            if prefix.count("__") > 1:  # names from several pipelines may be equal
+                steps = [(f"step{number}", t) for number, (_, t) in enumerate(steps)]
+            before = Pipeline(steps) if steps else None
             return Model(estimator, machine, adapter, prefix, before)
     what = repr(machine) if isinstance(machine, str) else type(machine).__name__
     known = ", ".join(a.estimator.__name__ for a in ADAPTERS)

@@ -33,13 +33,32 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> Any:
-    """Return a context in which BLAS uses one thread.
+class _OneBlasThread:
+    """A context in which BLAS uses one thread, for as long as any thread is inside.
 
     Products here are small and run in threads of their own; more threads below them would only
     wait for each other, and on a busy machine for very long.
     """
-    return _libraries().limit(limits=1, user_api="blas")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limiter = _libraries().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
 
 
 class Workers:

@@ -27,7 +27,11 @@ class Criterion:
     """A smooth stand-in for a score, to be minimised."""
 
     score_func: ClassVar[Any]
+    sign: ClassVar[int] = (
+        1  # of scikit-learn's scorer: whether greater values of the score are better
+    )
     for_classifiers: ClassVar[bool]
+    label: ClassVar[str]  # what users call it
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         raise NotImplementedError
@@ -46,6 +50,7 @@ class SmoothError(Criterion):
     t: float = 10.0
     score_func = staticmethod(metrics.accuracy_score)
     for_classifiers = True
+    label = "the smooth error"
 
     def row_weights(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return what an error on each row costs; the costs sum to one."""
@@ -88,6 +93,7 @@ class SmoothBalancedError(SmoothError):
     """One minus the mean of the classes' accuracies, smoothed in the same way."""
 
     score_func = staticmethod(metrics.balanced_accuracy_score)
+    label = "the smooth balanced error"
 
     def row_weights(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         totals = np.bincount(y, weights=weight)
@@ -105,7 +111,9 @@ class LogLoss(Criterion):
     """
 
     score_func = staticmethod(metrics.log_loss)
+    sign = -1
     for_classifiers = True
+    label = "the log loss"
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         tally = tally_matrix(outputs.shape[1])
@@ -191,6 +199,8 @@ class MeanSquaredError(_Regression):
     """Mean of squared residuals."""
 
     score_func = staticmethod(metrics.mean_squared_error)
+    sign = -1
+    label = "the mean squared error"
 
     def residual_loss(
         self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray
@@ -202,11 +212,14 @@ class UnexplainedVariance(_Regression):
     """One minus r2 of the pooled outputs: mean squared residual over the variance of the target."""
 
     score_func = staticmethod(metrics.r2_score)
+    label = "the unexplained variance"
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         y = y.reshape(outputs.shape)
         cost = (weight / weight.sum())[:, None]
-        variance = np.maximum((cost * (y - (cost * y).sum(axis=0)) ** 2).sum(axis=0), 1e-300)
+        variance = (cost * (y - (cost * y).sum(axis=0)) ** 2).sum(axis=0)
+        # a constant target has no variance to explain; the squared residual remains
+        variance[variance <= 1e-20 * (cost * y**2).sum(axis=0)] = 1.0
         scaled = cost / variance / outputs.shape[1]
         residual = outputs - y
         return float((scaled * residual**2).sum()), 2.0 * scaled * residual
@@ -218,6 +231,8 @@ class SmoothAbsoluteError(_Regression):
 
     t: float = 100.0
     score_func = staticmethod(metrics.mean_absolute_error)
+    sign = -1
+    label = "the smooth absolute error"
 
     def residual_loss(
         self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray
@@ -239,14 +254,13 @@ CRITERIA: dict[str, Criterion] = {
 
 
 def criterion_for(scorer: Any, is_classifier: bool) -> tuple[Criterion, bool]:
-    """Return the criterion of a scorer, and whether it is that score's own surrogate."""
-    default = CRITERIA["accuracy" if is_classifier else "r2"]
+    """Return the criterion of a scorer, and whether it is that score's own smooth form."""
+    if type(scorer).__name__ == "_PassthroughScorer":  # the estimator's own score
+        return CRITERIA["accuracy" if is_classifier else "r2"], True
     score_func = getattr(scorer, "_score_func", None)
-    if score_func is None:  # the estimator's own score, or a callable
-        return default, type(scorer).__name__ == "_PassthroughScorer"
-    if getattr(scorer, "_kwargs", None):
-        return CRITERIA["accuracy" if is_classifier else "neg_mean_squared_error"], False
-    for criterion in CRITERIA.values():
-        if criterion.score_func is score_func and criterion.for_classifiers == is_classifier:
-            return criterion, True
+    if score_func is not None and not getattr(scorer, "_kwargs", None):
+        for criterion in CRITERIA.values():
+            same = criterion.score_func is score_func and criterion.sign == scorer._sign
+            if same and criterion.for_classifiers == is_classifier:
+                return criterion, True
     return CRITERIA["accuracy" if is_classifier else "neg_mean_squared_error"], False

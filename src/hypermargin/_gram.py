@@ -86,7 +86,7 @@ class Gram:
     def capacity(self) -> int:
         """The most rows that a machine may work on at a time."""
         most = np.sqrt(self.memory / self.dtype.itemsize / (1 + self.workers.count))
-        return int(np.clip(most, 2, len(self)))
+        return int(np.clip(most, min(64, len(self)), len(self)))
 
     def hold(self, rows: np.ndarray) -> bool:
         """Compute and keep K[rows, :], unless that takes too much memory; return whether."""

@@ -21,14 +21,15 @@ Scores = list[dict[str, Any]]
 class Entry:
     """An evaluated point: the public record and the scores of its folds.
 
-    `out` is None where scoring would have meant fitting; `score` does that.  `exact` tells an
-    evaluation at the full accuracy from a look.
+    `out` is None where scoring would have meant fitting; `score` does that.  `look` tells a rough
+    look from an evaluation, `fault` what went wrong.
     """
 
     record: dict[str, Any]
     out: Scores | None
     score: Callable[[], Scores]
-    exact: bool
+    look: bool
+    fault: str | None
     gradient_norm: float
     space: Space
 
@@ -51,10 +52,12 @@ class Log:
         """Return a function that logs the visits of one combination of listed values."""
 
         def record(visit: Visit) -> None:
-            exact = visit.gradient is not None
             out = None
-            if self.scoring.reads_outputs or (exact and visit.n_rows == prepared.n_rows):
+            if self.scoring.reads_outputs or (not visit.rough and visit.n_rows == prepared.n_rows):
                 out = self.scoring.score(prepared, visit)
+            fault = visit.error
+            if visit.evaluation is not None and not visit.evaluation.converged:
+                fault = "did not converge"
             norm = np.nan
             if visit.gradient is not None:
                 norm = float(np.linalg.norm(space.pull(visit.params, visit.gradient)))
@@ -71,7 +74,8 @@ class Log:
                     },
                     out,
                     partial(self.scoring.score, prepared, replace(visit, evaluation=None)),
-                    exact or visit.error is not None,
+                    visit.rough,
+                    fault,
                     norm,
                     space,
                 )
@@ -82,18 +86,20 @@ class Log:
         return record
 
     def kept(self) -> list[Entry]:
-        """Return the exact evaluations on the most rows that were reached.
+        """Return the evaluations on the most rows on which any succeeded, failures included.
 
         If the time was up before any, the looks on the most rows; of those that were not scored,
         because their scores need fits, only the best.
         """
-        entries = [entry for entry in self.entries if entry.exact] or self.entries
-        most = max(entry.record["n_samples"] for entry in entries)
-        entries = [entry for entry in entries if entry.record["n_samples"] == most]
-        if any(entry.out is None for entry in entries):
-            entries = [min(entries, key=lambda entry: entry.record["objective"])]
-            entries[0].out = entries[0].out or entries[0].score()
-        return entries
+        good = [entry for entry in self.entries if np.isfinite(entry.record["objective"])]
+        chosen = [entry for entry in good if not entry.look] or good or self.entries
+        best = max(chosen, key=lambda entry: (not entry.look, entry.record["n_samples"]))
+        most, look = best.record["n_samples"], best.look
+        kept = [e for e in self.entries if e.look == look and e.record["n_samples"] == most]
+        if any(entry.out is None for entry in kept):
+            kept = [min(kept, key=lambda entry: entry.record["objective"])]
+            kept[0].out = kept[0].out or kept[0].score()
+        return kept
 
     def fail(self, listed: Mapping[str, Any], n_folds: int, error: Exception) -> None:
         """Log that a combination of listed values could not be fitted."""
@@ -106,7 +112,7 @@ class Log:
             "seconds": 0.0,
             "n_samples": len(self.scoring.y),
         }
-        self.entries.append(Entry(record, out, lambda: out, True, np.nan, Space({})))
+        self.entries.append(Entry(record, out, lambda: out, False, str(error), np.nan, Space({})))
 
     def _mean_score(self, out: list[dict[str, Any]]) -> float:
         scores = [fold["test_scores"] for fold in out]

@@ -34,13 +34,14 @@ def tune(
             return level.best
         n_starts = STARTS + (len(levels) == 1)
         looks = [(level.look(theta), theta) for theta in lattice(space, n_looks(objective))]
-        ends = [optimise(level, start, bounds, tol, None) for start in spread(looks, n_starts)]
+        starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
+        ends = [optimise(level, start, bounds, tol, None) for start in starts]
         for rows in levels[1:]:
             coarse, level = level, objective.on(rows, start=level.state)
             ratio = level.n_rows / coarse.n_rows
-            starts = [(space.drift(end.theta, ratio), end.curvature) for end in ends]
+            moved = [(space.drift(end.theta, ratio), end.curvature) for end in ends]
             # which of several minima is the best one often shows only on more rows
-            start, curvature = min(starts, key=lambda start: level(start[0])[0])
+            start, curvature = min(moved, key=lambda start: level(start[0])[0])
             ends = [optimise(level, start, bounds, tol, curvature)]
     except SearchEnded:
         pass
@@ -73,7 +74,8 @@ def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarr
         return [None]
     strata = np.zeros((n, len(prepared.splits) + 1), dtype=int)
     for number, (_, test) in enumerate(prepared.splits):
-        strata[test, number] = 1
+        strata[prepared.problem.folds[number].weight > 0, number] = 1
+        strata[test, number] += 2
     if prepared.targets.classes is not None:
         strata[:, -1] = prepared.targets.y
     _, stratum = np.unique(strata, axis=0, return_inverse=True)

@@ -32,6 +32,7 @@ class Visit:
     evaluation: Evaluation | None  # None: it could not be evaluated
     n_rows: int
     seconds: float
+    rough: bool
     error: str | None = None
 
 
@@ -121,16 +122,17 @@ class Level:
         params = whole.space.params(theta)
         try:
             evaluation, value, gradient = self._evaluate(params, rough)
-            visit = Visit(
-                theta, params, value, gradient, evaluation, self.n_rows, time.perf_counter() - clock
-            )
-        except FloatingPointError as error:
-            seconds = time.perf_counter() - clock
-            visit = Visit(theta, params, np.nan, None, None, self.n_rows, seconds, str(error))
+            error = None
+        except FloatingPointError as failure:
+            evaluation, value, gradient, error = None, np.nan, None, str(failure)
+        seconds = time.perf_counter() - clock
+        visit = Visit(
+            theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, error
+        )
         whole.evaluations_on_all += self.rows is None and not rough
         # A point that the clock cut short is kept only if there is nothing else.
-        cut_short = evaluation_cut(visit) and whole.budget.expired()
-        if cut_short and whole.visited:
+        unfinished = evaluation is not None and not evaluation.converged
+        if unfinished and whole.visited and whole.budget.expired():
             raise SearchEnded
         whole.visited = True
         whole.record(visit)
@@ -162,10 +164,6 @@ class Level:
         gradient = evaluation.pullback(delta)
         prefix = prepared.model.prefix
         return evaluation, value, {prefix + name: g for name, g in gradient.items()}
-
-
-def evaluation_cut(visit: Visit) -> bool:
-    return visit.evaluation is not None and not visit.evaluation.converged
 
 
 def validation_loss(

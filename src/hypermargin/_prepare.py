@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y
+from sklearn.utils.validation import (
+    _check_method_params,
+    _check_sample_weight,
+    _check_y,
+    _num_samples,
+)
 
 from ._adapters import Model, Targets
 from ._budget import Workers
@@ -48,12 +52,12 @@ class Prepared:
 
 
 def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list[Split]:
-    """Draw the folds, once, as row numbers."""
-    splits = []
-    for train, test in cv.split(X, y, **split_params):
-        parts = [np.asarray(part) for part in (train, test)]
-        parts = [np.flatnonzero(part) if part.dtype == bool else part for part in parts]
-        splits.append((parts[0], parts[1]))
+    """Draw the folds, once, as row numbers (given as numbers from either end, or as masks)."""
+    rows = np.arange(_num_samples(X))
+    splits = [
+        (rows[np.asarray(train)], rows[np.asarray(test)])
+        for train, test in cv.split(X, y, **split_params)
+    ]
     if not splits:
         raise ValueError(f"cv={cv!r} gives no folds; give at least one pair (train, test).")
     for number, (train, test) in enumerate(splits):
@@ -83,9 +87,7 @@ def prepare(
     tuned : sequence of str
         The machine's hyperparameters that every evaluation will name.
     """
-    X, y = _check_data(model, X, y)
-    targets = model.adapter.targets(y)
-    values = _values(model, tuned)
+    X, y, targets, values = check_inputs(model, X, y, tuned)
     fit_params, sample_weight = _split_params(model, fit_params, len(targets.y))
     folds = [
         Fold(test, _training_weight(model, targets, train, sample_weight, number))
@@ -103,6 +105,15 @@ def prepare(
         designs, folds, targets.columns, kernel, loss, values, memory, workers
     )
     return Prepared(model, problem, targets, list(splits))
+
+
+def check_inputs(
+    model: Model, X: Any, y: Any, tuned: Sequence[str]
+) -> tuple[Any, Any, Targets, dict[str, float]]:
+    """Check all that can be checked before any work is done."""
+    X, y = _check_data(model, X, y)
+    targets = model.adapter.targets(y)
+    return X, y, targets, _values(model, tuned)
 
 
 def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
@@ -154,6 +165,10 @@ def _split_params(
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Split the parameters of `fit` into those of the transformers and the machine's weights."""
     given = {name: value for name, value in fit_params.items() if value is not None}
+    if given and model.prefix.count("__") > 1:
+        raise ValueError(
+            f"fit got {sorted(given)}, which cannot be passed on to a Pipeline inside a Pipeline."
+        )
     if model.transformers is not None and _routing_enabled():
         routed = process_routing(model.whole, "fit", **given)
         weight = routed[model.whole.steps[-1][0]].fit.get("sample_weight")
@@ -230,12 +245,10 @@ def _own_design(
     params = _check_method_params(X, params=dict(fit_params), indices=train)
     try:
         transformers = clone(model.transformers)
-        # the default output of an inner pipeline, whatever is set for the user's own
-        with config_context(transform_output="default"):
-            parts = [
-                transformers.fit_transform(X_train, y_train, **params),
-                transformers.transform(X_test),
-            ]
+        parts = [
+            transformers.fit_transform(X_train, y_train, **params),
+            transformers.transform(X_test),
+        ]
     except Exception as error:
         raise TransformerFailed(str(error)) from error
     parts = [

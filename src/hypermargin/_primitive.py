@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
@@ -97,6 +99,12 @@ def value_and_grad(
         model, X, y, splits, fit_params, list(model.bare(params)), np.inf, Workers(1)
     )
     evaluation = prepared.problem.evaluate(model.bare(params), tol=tol * prepared.targets.scale)
+    if not evaluation.converged:
+        warnings.warn(
+            f"Training did not converge at {dict(params)}; scale the data.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     weight = _check_sample_weight(sample_weight, np.empty((prepared.n_rows, 1)))
     value, delta = validation_loss(evaluation, criterion, prepared, weight)
     gradient = evaluation.pullback(delta)

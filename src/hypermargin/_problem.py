@@ -173,7 +173,7 @@ class CrossValidation:
         self._latest = token = object()
         effort = Effort(tol, budget or Budget(), max_iter)
         request = _Request(params, effort, warm or {}, rows)
-        with one_blas_thread():
+        with one_blas_thread:
             parts = [_FoldsOfDesign(self, number, request) for number in range(len(self.designs))]
         home = {fold: part for part in parts for fold in part.design.folds}
         order = range(len(self.folds))
@@ -181,7 +181,7 @@ class CrossValidation:
         def pullback(delta: Sequence[np.ndarray]) -> Params:
             if self._latest is not token:
                 raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
-            with one_blas_thread():
+            with one_blas_thread:
                 gradients = [part.pullback(delta) for part in parts]
             return {n: sum(g[n] for g in gradients) for n in self.hyperparameters}
 

@@ -9,7 +9,6 @@ they get the real estimator, fitted on the fold by scikit-learn.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from sklearn.model_selection._validation import _score
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from ._criteria import fit_sigmoid, tally_matrix
+from ._criteria import Criterion, fit_sigmoid, tally_matrix
 from ._objective import Visit
 from ._prepare import Prepared
 from ._problem import Evaluation
@@ -59,7 +58,12 @@ class Scoring:
         if self.reads_outputs and visit.evaluation is not None:
             model, test = _stand_in(prepared, visit.evaluation, f), visit.evaluation.test[f]
         else:
-            model, share = self._fitted(prepared, visit, train)
+            try:
+                model, share = self._fitted(prepared, visit, train)
+            except Exception as error:
+                if self.error_score == "raise":
+                    raise
+                return self.failures(repr(error), 1)[0]
         clock = time.perf_counter()
         result = {
             "fit_error": None,
@@ -167,13 +171,11 @@ def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
     return _ClassifierStandIn(prepared, outputs_at, calibration)
 
 
-def say_default_surrogate(scorer: Any, surrogate: Any) -> None:
-    """Tell the user that a score has no smooth form of its own."""
+def default_surrogate_message(scorer: Any, surrogate: Criterion) -> str:
+    """Say that a score has no smooth form of its own."""
     name = getattr(scorer, "_score_func", scorer)
     name = getattr(name, "__name__", repr(name))
-    warnings.warn(
-        f"scoring={name} has no smooth form here: the search descends on "
-        f"{type(surrogate).__name__} and {name} selects among the visited points.",
-        UserWarning,
-        stacklevel=4,
+    return (
+        f"scoring={name} has no smooth form here: the search descends on {surrogate.label}, "
+        f"and {name} selects among the visited points."
     )

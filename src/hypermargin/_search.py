@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -32,11 +33,12 @@ from ._optimisers import choose_optimiser
 from ._prepare import (
     Prepared,
     TransformerFailed,
+    check_inputs,
     default_dimensions,
     draw_folds,
     prepare,
 )
-from ._scoring import Scoring, say_default_surrogate
+from ._scoring import Scoring, default_surrogate_message
 from ._space import Dimension, Space, read_range, read_space
 
 
@@ -63,7 +65,8 @@ class GradientSearchCV(BaseSearchCV):
         accuracy or of the mean squared error, and the score selects among the visited points.
         With several scores the one named by `refit` leads, else the first.
     n_jobs : int, default=None
-        Threads over folds, classes and blocks of the kernel matrix.
+        Threads over folds, classes and blocks of the kernel matrix.  Results with several threads
+        agree with those of one thread, and with each other, up to rounding.
     refit : bool, str or callable, default=True
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     cv : int, splitter or iterable, default=None
@@ -77,13 +80,17 @@ class GradientSearchCV(BaseSearchCV):
     random_state : int, RandomState instance or None, default=None
         Draws the subsets of rows that a search on many rows looks at first.
     max_evals : int, default=50
-        Most evaluations on all rows, for each combination of listed values.
+        Most evaluations on all rows, for each combination of listed values; the rough looks before
+        the descent are not counted.
     tol : float, default=1e-3
         The search ends when a step changes the smooth loss by less than this, relatively.
     time_budget : float, default=None
         Seconds after which the search returns the best point so far; `refit` comes on top.
+        (Scorers that are plain functions get models that scikit-learn fits, which cannot be
+        interrupted.)
     memory_limit : float, default=4000
         Megabytes for a kernel matrix; above that its rows are computed when they are needed.
+        KernelRidge solves one linear system in all training rows and needs them all.
 
     Attributes
     ----------
@@ -182,7 +189,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         routed = self._get_routed_params_for_fit(params)
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = draw_folds(cv, X, y, routed.splitter.split)
-        self.n_splits_ = len(splits)
+        for _, ranges, model in combinations:
+            _, _, targets, _ = check_inputs(model, X, y, list(model.bare(ranges)))
         scoring = Scoring(
             scorers,
             X,
@@ -194,8 +202,14 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         )
         log = Log(scoring, self._leading_metric(scorers), self.verbose)
         self._search(combinations, self._criterion(scorers), splits, log)
-        results = self._collect(log)
+        results = self._collect(log, len(splits))
+        for doubt in model.adapter.doubts(model.machine, targets):
+            self._warn(f"The refitted model may differ from the search: {doubt}.")
 
+        self.n_splits_ = len(splits)
+        self.cv_results_ = results
+        self.history_ = [entry.record for entry in log.entries]
+        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
         first_scores = (log.kept()[0].out or [])[0]["test_scores"]
         self.multimetric_ = isinstance(first_scores, dict)
         if callable(self.scoring) and self.multimetric_:
@@ -206,12 +220,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
-            self._warn_at_bound(log.kept()[self.best_index_])
+            self._warn_of(log.kept()[self.best_index_])
         if self.refit:
             self._refit(X, y, routed.estimator.fit)
-        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
-        self.cv_results_ = results
-        self.history_ = [entry.record for entry in log.entries]
         return self
 
     def _read_combinations(self) -> list[tuple[dict, dict, Model]]:
@@ -253,7 +264,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             scorers = scorers._scorers[self._leading_metric(scorers)]
         criterion, is_own = criterion_for(scorers, is_classifier(self.estimator))
         if not is_own:
-            say_default_surrogate(scorers, criterion)
+            self._warn(default_surrogate_message(scorers, criterion))
         return criterion
 
     @staticmethod
@@ -327,7 +338,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             dimensions[name] = read_range(name, spec, defaults[bare], sign)
         return Space(dimensions)
 
-    def _collect(self, log: Log) -> dict[str, Any]:
+    def _collect(self, log: Log, n_splits: int) -> dict[str, Any]:
         """Make `cv_results_` of the entries on all rows."""
         kept = log.kept()
         out = [fold for entry in kept for fold in entry.out or []]
@@ -340,7 +351,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             "n_samples": [entry.record["n_samples"] for entry in kept],
         }
         params = [entry.record["params"] for entry in kept]
-        return self._format_results(params, self.n_splits_, out, extra)
+        return self._format_results(params, n_splits, out, extra)
 
     def _refit(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
         best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -351,17 +362,28 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.feature_names_in_ = best.feature_names_in_
 
     def _warn_early(self, why: str) -> None:
-        warnings.warn(
+        self._warn(
             f"The search {why} before it converged; the best point so far is returned.",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
-    def _warn_at_bound(self, best: Entry) -> None:
+    def _warn_of(self, best: Entry) -> None:
+        """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
         for name, bound in best.space.on_bound(best.record["params"]).items():
-            warnings.warn(
+            self._warn(
                 f"The best {name}={best.record['params'][name]:.4g} is on the bound {bound:.4g} of "
-                f"its range; a wider range in space may do better.",
-                UserWarning,
-                stacklevel=3,
+                f"its range; a wider range in space may do better."
             )
+        if best.fault is not None:
+            self._warn(
+                f"Training at the best point {best.fault}; scale the data or narrow the space.",
+                ConvergenceWarning,
+            )
+
+    def _warn(self, message: str, category: type[Warning] = UserWarning) -> None:
+        """Warn at the line of the user's code that called `fit`."""
+        inside = (__name__.partition(".")[0], "sklearn")
+        level, frame = 1, sys._getframe().f_back
+        while frame is not None and frame.f_globals.get("__name__", "").startswith(inside):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(message, category, stacklevel=level + 1)

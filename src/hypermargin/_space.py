@@ -79,9 +79,6 @@ class Space:
             for (name, d), t in zip(self.dimensions.items(), theta, strict=True)
         }
 
-    def theta(self, params: Mapping[str, float]) -> np.ndarray:
-        return np.array([d.to_scaled(params[name]) for name, d in self.dimensions.items()])
-
     def pull(self, params: Mapping[str, float], gradient: Mapping[str, float]) -> np.ndarray:
         """Return the gradient in scaled coordinates."""
         return np.array([gradient[n] * d.slope(params[n]) for n, d in self.dimensions.items()])
@@ -147,8 +144,8 @@ def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension
     """
     if spec is None:
         return default
-    if hasattr(spec, "ppf") and hasattr(spec, "dist"):
-        low, high, scale = _support(spec)
+    if hasattr(spec, "support"):
+        low, high, scale = _support(spec, sign)
     elif isinstance(spec, tuple) and len(spec) in (2, 3):
         low, high, scale = (*spec, None)[:3]
     else:
@@ -178,12 +175,16 @@ def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension
     return Dimension(float(low), float(high), scale, default.drift, default.lean)
 
 
-def _support(distribution: Any) -> tuple[float, float, str]:
-    """Return the range of a frozen distribution; an unbounded one is cut at its 0.1 % tails."""
+def _support(distribution: Any, sign: str) -> tuple[float, float, str]:
+    """Return the range of a distribution, cut at 0.1 % tails where an end cannot be used."""
+    quantile = getattr(distribution, "ppf", None) or distribution.icdf
     low, high = distribution.support()
-    low = low if np.isfinite(low) else distribution.ppf(1e-3)
-    high = high if np.isfinite(high) else distribution.ppf(1 - 1e-3)
-    scale = "log" if distribution.dist.name in ("loguniform", "reciprocal") else "linear"
+    if not np.isfinite(low) or (sign == "positive" and low <= 0):
+        low = quantile(1e-3)
+    high = high if np.isfinite(high) else quantile(1 - 1e-3)
+    name = getattr(getattr(distribution, "dist", distribution), "name", None)
+    name = name or type(distribution).__name__
+    scale = "log" if name.lower() in ("loguniform", "reciprocal") else "linear"
     return float(low), float(high), scale
 
 

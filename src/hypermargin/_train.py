@@ -19,8 +19,8 @@ from ._losses import Dual
 from ._smo import slopes, smo
 
 CHUNK = 5_000  # pairs between two looks at the clock
-PATIENCE = 400  # pairs per row after which a machine is given up as not converging
-PATIENT = 10  # pairs per row between two Newton steps
+PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
+PATIENT = 3  # pairs per row between two Newton steps
 POLISHED = 1e-4  # gaps below this are closed by Newton steps rather than by pairs
 WHOLE = 600  # with at most so many rows there is no point in a working set
 NEAR = 0.2  # rows so close to a violation, in units of the usual distance, are taken along
@@ -73,9 +73,9 @@ def train(
         return _solve_unbounded(gram, members, dual, bias)
     if not bias or np.isinf(dual.upper).any():
         raise ValueError("this dual has no solver: bounds need a bias and must all be finite.")
-    machine = _Machine(gram, members, dual, start)
-    machine.descend(effort, guess)
-    return machine.finish(effort.tol)
+    descent = _Descent(gram, members, dual, start)
+    descent.run(effort, guess)
+    return descent.finish(effort.tol)
 
 
 def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) -> Trained:
@@ -91,8 +91,14 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
 
 def free_block(gram: Gram, members: np.ndarray, dual: Dual, free: np.ndarray) -> np.ndarray:
     """Return the free block of K + diag(ridge)."""
-    A = gram.compact(members[free]).astype(float)
-    A[np.diag_indices_from(A)] += dual.ridge[free]
+    return _with_ridge(gram.compact(members[free]), dual.ridge[free])
+
+
+def _with_ridge(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """Return K + diag(ridge) in double; rounding of a single-precision K counts as ridge."""
+    A = K.astype(float)
+    noise = 1e-6 * float(np.abs(np.diagonal(A)).mean()) if K.dtype == np.float32 else 0.0
+    A[np.diag_indices_from(A)] += ridge + noise
     return A
 
 
@@ -100,7 +106,7 @@ def _columns(gram: Gram, members: np.ndarray) -> np.ndarray | None:
     return None if len(members) == len(gram) else members
 
 
-class _Machine:
+class _Descent:
     """beta and its residual on all rows, improved on one working set after the other."""
 
     def __init__(self, gram: Gram, members: np.ndarray, dual: Dual, start: np.ndarray | None):
@@ -123,11 +129,10 @@ class _Machine:
         slopes(self.beta, self.dual.lower, self.dual.upper, self.dual.kink, up, down)
         return self.r + up, self.r + down
 
-    def descend(self, effort: Effort, guess: np.ndarray | None) -> None:
+    def run(self, effort: Effort, guess: np.ndarray | None) -> None:
         """Optimise on working sets until no row outside violates its condition."""
         trainable = np.flatnonzero(self.dual.lower < self.dual.upper)
-        limit = PATIENCE * len(trainable) + 100 * CHUNK
-        limit = limit if effort.max_iter is None else effort.max_iter
+        limit = PATIENCE if effort.max_iter is None else effort.max_iter
         tol = max(effort.tol, self.noise)
         W = self._first(trainable, guess)
         # whether W has most of the rows that matter, so that it is worth an exact solution
@@ -266,7 +271,7 @@ class _Block:
             dual = self.dual
             made, gap = smo(
                 self.K, self.diag, dual.ridge, self.beta, self.r,
-                dual.lower, dual.upper, dual.kink, loose, CHUNK,
+                dual.lower, dual.upper, dual.kink, loose, min(CHUNK, PATIENT * len(self.beta)),
             )  # fmt: skip
             iterations += made
             since_newton += made
@@ -293,8 +298,7 @@ class _Block:
             free = free_rows(self.beta, self.dual)
             if not free.size:
                 return False
-            A = self.K[np.ix_(free, free)].astype(float)
-            A[np.diag_indices_from(A)] += self.dual.ridge[free]
+            A = _with_ridge(self.K[np.ix_(free, free)], self.dual.ridge[free])
             system = SaddleSystem(A, True)
             beta = self.beta[free]
             d, _ = system.solve(self.r[free] - self.dual.kink[free] * np.sign(beta), 0.0)
