@@ -47,7 +47,7 @@ class SmoothError(Criterion):
     softmax of the votes instead of their maximum; as t grows, both become SVC's own vote.
     """
 
-    t: float = 10.0
+    t: float = 20.0
     score_func = staticmethod(metrics.accuracy_score)
     for_classifiers = True
     label = "the smooth error"

@@ -159,7 +159,8 @@ class RBF(Kernel):
         # The width follows the distances between the data; the best one shrinks as points become
         # dense, hence the drift (measured: 0.4 to 0.9 on ijcnn1, magic04 and covtype).
         centre = 1.0 / typical_square_distance(points)
-        return Dimension(1e-3 * centre, 1e2 * centre, "log", drift=0.4)
+        usual = (centre / 10, centre * 30)
+        return Dimension(1e-3 * centre, 1e2 * centre, "log", drift=0.4, usual=usual)
 
 
 class _Affine(Kernel):

@@ -69,7 +69,8 @@ class Hinge(Loss):
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         low, high = 1e-2 / kernel_scale, 1e4 / kernel_scale
-        return Dimension(low, high, "log", drift=-0.2, lean=0.02)
+        usual = (0.2 / kernel_scale, 200.0 / kernel_scale)
+        return Dimension(low, high, "log", drift=-0.2, lean=0.02, usual=usual)
 
 
 class EpsilonInsensitive(Loss):
@@ -90,9 +91,9 @@ class EpsilonInsensitive(Loss):
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         spread = float(np.std(y)) or 1.0
         if name == "epsilon":
-            return Dimension(1e-3 * spread, spread, "log")
+            return Dimension(1e-3 * spread, spread, "log", usual=(0.01 * spread, 0.5 * spread))
         unit = spread / kernel_scale
-        return Dimension(1e-2 * unit, 1e4 * unit, "log", lean=0.02)
+        return Dimension(1e-2 * unit, 1e4 * unit, "log", lean=0.02, usual=(0.1 * unit, 100 * unit))
 
 
 class Squared(Loss):
@@ -111,7 +112,8 @@ class Squared(Loss):
         return {"alpha": float((cotangent.ridge[trained] / weight[trained]).sum())}
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
-        return Dimension(1e-6 * kernel_scale, 1e2 * kernel_scale, "log")
+        usual = (1e-4 * kernel_scale, kernel_scale)
+        return Dimension(1e-6 * kernel_scale, 1e2 * kernel_scale, "log", usual=usual)
 
 
 def _inverse(weight: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ._prepare import Prepared
 from ._space import lattice
 
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
+RIVAL = 1.1  # places within this factor of the best one are descended from, too
 STARTS = 2  # places from which the first level descends; one more where it is the only level
 
 
@@ -39,10 +41,12 @@ def tune(
         for rows in levels[1:]:
             coarse, level = level, objective.on(rows, start=level.state)
             ratio = level.n_rows / coarse.n_rows
-            moved = [(space.drift(end.theta, ratio), end.curvature) for end in ends]
             # which of several minima is the best one often shows only on more rows
-            start, curvature = min(moved, key=lambda start: level(start[0])[0])
-            ends = [optimise(level, start, bounds, tol, curvature)]
+            ends = [replace(end, theta=space.drift(end.theta, ratio)) for end in ends]
+            least = min(level(end.theta)[0] for end in ends)
+            rivals = [end for end in ends if level(end.theta)[0] <= RIVAL * least]
+            ends = [optimise(level, end.theta, bounds, tol, end.curvature) for end in rivals]
+            ends = [min(ends, key=lambda end: end.value)]
     except SearchEnded:
         pass
     return level.best

@@ -106,14 +106,15 @@ def quadratic_model(
     tol: float,
     curvature: np.ndarray | None = None,
     radius: float = 1.0,
+    most: int = 10,
 ) -> Found:
     """Trust-region steps on a quadratic model that is fitted to all values and gradients seen.
 
     For few hyperparameters: an evaluation costs training on all folds, the model next to nothing,
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
-    (the rule of keerthi-2006, asked of the model as well), or when the radius is too small to
-    matter.
+    (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
+    or after `most` evaluations.
     """
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
@@ -128,7 +129,7 @@ def quadratic_model(
         step, promise = _minimise_model(gradient / scale, H, np.column_stack([low, high]))
         if promise <= tol and len(seen) == 1 and promise > 0.0:
             step *= max(1.0, 0.25 / np.abs(step).max())  # a first model deserves one check
-        elif promise <= tol or radius < 0.02:
+        elif promise <= tol or radius < 0.02 or len(seen) >= most:
             return Found(theta, value, H)
         new = np.clip(theta + step, *bounds.T)
         seen.append((new, *value_and_grad(new)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -22,7 +22,7 @@ class Dimension:
     `drift` is the power of the sample size with which the best value is known to move; a search
     that passes from a subsample to more rows shifts its start by it.  `lean` is the relative loss
     per unit that a smaller value is worth on a subsample, where large ones look better than they
-    are and cost time.
+    are and cost time.  `usual` is where the best value mostly is, and where a search looks first.
     """
 
     low: float
@@ -30,6 +30,7 @@ class Dimension:
     scale: str = "log"
     drift: float = 0.0
     lean: float = 0.0
+    usual: tuple[float, float] | None = None
 
     @property
     def unit(self) -> float:
@@ -39,6 +40,18 @@ class Dimension:
     def middle(self) -> float:
         """The middle of the range in scaled coordinates."""
         return 0.5 * (self.to_scaled(self.low) + self.to_scaled(self.high))
+
+    @property
+    def first_look(self) -> tuple[float, float]:
+        """Where to look first, in scaled coordinates: the usual part of the range, or all of it."""
+        low, high = self.to_scaled(self.low), self.to_scaled(self.high)
+        if self.usual is not None:
+            usual_low = max(low, self.to_scaled(max(self.usual[0], self.low)))
+            usual_high = min(high, self.to_scaled(min(self.usual[1], self.high)))
+            if usual_high - usual_low > 0.2 * min(high - low, 5.0):
+                return usual_low, usual_high
+        margin = 0.1 * (high - low)
+        return low + margin, high - margin
 
     def to_scaled(self, value: float) -> float:
         return float(np.log(value)) if self.scale == "log" else value / self.unit
@@ -172,7 +185,7 @@ def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension
         raise ValueError(
             f"space[{name!r}] has lower bound {low!r}; a logarithmic scale needs one above 0."
         )
-    return Dimension(float(low), float(high), scale, default.drift, default.lean)
+    return replace(default, low=float(low), high=float(high), scale=scale)
 
 
 def _support(distribution: Any, sign: str) -> tuple[float, float, str]:
@@ -188,7 +201,7 @@ def _support(distribution: Any, sign: str) -> tuple[float, float, str]:
     return float(low), float(high), scale
 
 
-def lattice(space: Space, n_points: int, margin: float = 0.1) -> Iterator[np.ndarray]:
+def lattice(space: Space, n_points: int) -> Iterator[np.ndarray]:
     """Yield spread points of the space, those with the least of the first coordinate first.
 
     Halton points: low-discrepancy in any dimension and the same on every run, so that two searches
@@ -199,7 +212,6 @@ def lattice(space: Space, n_points: int, margin: float = 0.1) -> Iterator[np.nda
     if not len(space):
         yield np.empty(0)
         return
-    low, high = space.bounds.T
+    low, high = np.array([d.first_look for d in space.dimensions.values()]).T
     unit = qmc.Halton(len(space), scramble=False).random(n_points + 1)[1:]
-    unit = margin + (1 - 2 * margin) * unit
     yield from low + unit[np.argsort(unit[:, 0], kind="stable")] * (high - low)
