@@ -20,7 +20,7 @@ from ._smo import slopes, smo
 
 CHUNK = 5_000  # pairs between two looks at the clock
 PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
-PATIENT = 3  # pairs per row between two Newton steps
+NEWTON_EVERY = 3  # pairs per row between two Newton steps
 POLISHED = 1e-4  # gaps below this are closed by Newton steps rather than by pairs
 WHOLE = 600  # with at most so many rows there is no point in a working set
 NEAR = 0.2  # rows so close to a violation, in units of the usual distance, are taken along
@@ -264,28 +264,35 @@ class _Block:
         self.diag = (np.diagonal(K) + dual.ridge).astype(K.dtype)
 
     def descend(self, tol: float, limit: int, budget: Budget, polish: bool) -> int:
+        """Close the gap to tol and return how many pairs that took.
+
+        To polish is to close the last part of the gap by Newton steps.  (They may reopen it where
+        the free rows change; then the caller tries again.)
+        """
+        iterations = 0
+        for goal in (max(tol, POLISHED), tol) if polish else (tol,):
+            iterations += self._pairs(goal, limit - iterations, budget)
+            if polish:
+                self.newton(rounds=4)
+        return iterations
+
+    def _pairs(self, tol: float, limit: int, budget: Budget) -> int:
         """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
-        loose = max(tol, POLISHED) if polish else tol
-        iterations = since_newton = 0
+        dual, iterations = self.dual, 0
+        chunk = min(CHUNK, NEWTON_EVERY * len(self.beta))
+        since_newton = 0
         while True:
-            dual = self.dual
             made, gap = smo(
                 self.K, self.diag, dual.ridge, self.beta, self.r,
-                dual.lower, dual.upper, dual.kink, loose, min(CHUNK, PATIENT * len(self.beta)),
+                dual.lower, dual.upper, dual.kink, tol, chunk,
             )  # fmt: skip
             iterations += made
             since_newton += made
-            if gap > loose:
-                if budget.expired() or iterations >= limit:
-                    return iterations
-                if since_newton > PATIENT * len(self.beta):
-                    self.newton(rounds=1)
-                    since_newton = 0
-            elif loose <= tol and (not polish or not self.newton(rounds=4) or self.gap() <= tol):
+            if gap <= tol or iterations >= limit or budget.expired():
                 return iterations
-            else:
-                self.newton(rounds=4)
-                loose = max(tol, 0.01 * loose)
+            if since_newton >= NEWTON_EVERY * len(self.beta):
+                self.newton(rounds=1)
+                since_newton = 0
 
     def gap(self) -> float:
         up, down = np.empty_like(self.beta), np.empty_like(self.beta)
