@@ -45,12 +45,18 @@ class SmoothError(Criterion):
     outputs, and the derivative of rho is part of the gradient, eq. (17).  For more than two
     classes the votes of the machines are smoothed that way, and the class is then chosen by a
     softmax of the votes instead of their maximum; as t grows, both become SVC's own vote.
+
+    The paper has t = 10.  More rows need less smoothing: above 500 of them t grows as n^(1/3), as
+    the bandwidth of a smoothed distribution function shrinks.
     """
 
-    t: float = 20.0
+    t: float = 10.0
     score_func = staticmethod(metrics.accuracy_score)
     for_classifiers = True
     label = "the smooth error"
+
+    def steepness(self, n_rows: int) -> float:
+        return self.t * max(1.0, n_rows / 500.0) ** (1.0 / 3.0)
 
     def row_weights(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return what an error on each row costs; the costs sum to one."""
@@ -63,23 +69,25 @@ class SmoothError(Criterion):
         rho = float(np.sqrt((share * centred**2).sum()))
         # outputs that differ by rounding only say nothing, and must not be blown up
         rho = max(rho, 1e-9 * float(np.abs(outputs).max()), 1e-10)
-        votes = expit(self.t / rho * outputs)
-        slope = votes * (1.0 - votes) * (self.t / rho)
-        right, d_votes = self._right(votes, y)
+        t = self.steepness(len(y))
+        votes = expit(t / rho * outputs)
+        slope = votes * (1.0 - votes) * (t / rho)
+        right, d_votes = self._right(votes, y, sharpness=t / 2.0)
         d_scaled = -cost[:, None] * d_votes * slope
         # the slope t / rho moves with every output
         d_rho = -float((d_scaled * outputs).sum()) / rho
         gradient = d_scaled + d_rho * share * centred / rho
         return float(cost @ (1.0 - right)), gradient
 
-    def _right(self, votes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _right(
+        self, votes: np.ndarray, y: np.ndarray, sharpness: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return how far each row is voted into its class, and the derivative by the votes."""
         if votes.shape[1] == 1:
             second = y == 1
             right = np.where(second, votes[:, 0], 1.0 - votes[:, 0])
             return right, np.where(second, 1.0, -1.0)[:, None]
         tally = tally_matrix(votes.shape[1])
-        sharpness = self.t / 2.0
         chosen = softmax(sharpness * (votes - 0.5) @ tally, axis=1)
         rows = np.arange(len(y))
         right = chosen[rows, y]

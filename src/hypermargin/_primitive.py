@@ -73,7 +73,7 @@ def value_and_grad(
     >>> X, y = load_iris(return_X_y=True)
     >>> value, gradient = value_and_grad(SVC(), X, y, {"C": 1.0, "gamma": 0.1})
     >>> round(value, 3), sorted(gradient)
-    (0.022, ['C', 'gamma'])
+    (0.035, ['C', 'gamma'])
     """
     if not isinstance(params, Mapping):
         raise TypeError(f"params must be a dict of floats; got {params!r}.")

@@ -29,7 +29,7 @@ from ._gram import Gram, RowStore
 from ._kernels import Kernel, Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual, Loss
-from ._train import Effort, Trained, free_block, train
+from ._train import WHOLE, Effort, Trained, free_block, train
 
 SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is enough
 
@@ -279,8 +279,10 @@ class _FoldsOfDesign:
         members = [np.flatnonzero(column.members[self.rows]) for column in columns]
         jobs = [(f, c) for c in range(len(columns)) for f in self.design.folds]
         starts = {job: self._start(job, members[job[1]]) for job in jobs}
-        guesses = [members[c][start[1]] for (_, c), start in starts.items() if start is not None]
-        if guesses:
+        # held here by all threads, before the machines share them
+        if len(self.rows) <= 2 * WHOLE:
+            self.gram.hold(np.arange(len(self.rows)))
+        elif guesses := [members[c][s[1]] for (_, c), s in starts.items() if s is not None]:
             self.gram.hold(np.unique(np.concatenate(guesses)))
 
         def run(job: tuple[int, int]) -> _Machine:
@@ -297,7 +299,8 @@ class _FoldsOfDesign:
             return None
         rows = self.rows[members]
         active = start.rows[start.active]
-        return start, np.searchsorted(rows, active[np.isin(active, rows)])
+        place = np.minimum(np.searchsorted(rows, active), len(rows) - 1)
+        return start, place[rows[place] == active]
 
     def _train_one(
         self,
@@ -387,8 +390,9 @@ class _FoldsOfDesign:
 def _continue(start: WarmStart, rows: np.ndarray, dual: Dual) -> np.ndarray:
     """Carry coefficients over to other bounds and more rows: what was at a bound stays there."""
     beta = np.zeros(len(rows))
-    known = np.isin(start.rows, rows)
-    place = np.searchsorted(rows, start.rows[known])
+    place = np.minimum(np.searchsorted(rows, start.rows), len(rows) - 1)
+    known = rows[place] == start.rows
+    place = place[known]
     old, low, high = start.beta[known], start.lower[known], start.upper[known]
     beta[place] = old
     at_low, at_high = (old <= low) & (low < 0), (old >= high) & (high > 0)

@@ -24,6 +24,7 @@ NEWTON_EVERY = 3  # pairs per row between two Newton steps
 POLISHED = 1e-4  # gaps below this are closed by Newton steps rather than by pairs
 WHOLE = 600  # with at most so many rows there is no point in a working set
 NEAR = 0.2  # rows so close to a violation, in units of the usual distance, are taken along
+AHEAD = 0.5  # the same for the working set of the next evaluation, whose hyperparameters differ
 
 
 @dataclass
@@ -224,10 +225,6 @@ class _Descent:
         i, j = int(rising.argmax()), int(falling.argmin())
         gap = float(rising[i] - falling[j])
         values = dual.target - dual.ridge * self.beta - self.r
-        trainable = np.flatnonzero(dual.lower < dual.upper)
-        excess = self._excess(trainable)
-        close = excess > -NEAR * float(np.median(np.abs(excess)))
-        active = trainable[close | (self.beta[trainable] != 0)]
         free = self.free()
         if free.size:
             support, sign = free, np.sign(self.beta[free]) * (dual.kink[free] > 0)
@@ -243,10 +240,19 @@ class _Descent:
             support,
             sign,
             bool(free.size),
-            active,
+            self._active(),
             gap,
             gap <= 10 * max(tol, self.noise),
         )
+
+    def _active(self) -> np.ndarray:
+        """Return the rows that are, or may soon become, support vectors."""
+        trainable = np.flatnonzero(self.dual.lower < self.dual.upper)
+        if len(trainable) <= WHOLE:
+            return trainable
+        excess = self._excess(trainable)
+        close = excess > -AHEAD * float(np.median(np.abs(excess)))
+        return trainable[close | (self.beta[trainable] != 0)]
 
 
 def free_rows(beta: np.ndarray, dual: Dual) -> np.ndarray:
