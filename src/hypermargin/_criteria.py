@@ -154,7 +154,7 @@ def fit_sigmoid(outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple
     z = sums / unit
     cost = (weight / weight.sum())[:, None]
     truth = np.eye(z.shape[1])[y]
-    ridge = 1e-9
+    ridge = 1e-12
 
     def logits(p: np.ndarray) -> np.ndarray:
         return p[0] * z + np.append(0.0, p[1:])
@@ -175,10 +175,11 @@ def fit_sigmoid(outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple
         hessian[1:, 1:] += (np.diag((cost * P).sum(axis=0)) - (cost * P).T @ P)[1:, 1:]
         step = np.linalg.solve(hessian, gradient)
         size = 1.0
-        while (new := loss(p - size * step)) > value and size > 1e-10:
+        # rounding must not keep the last steps from being taken: they make the gradient exact
+        while (new := loss(p - size * step)) > value * (1.0 + 1e-14) and size > 1e-10:
             size /= 2.0
         p = p - size * step
-        if value - new <= 1e-15 * abs(value) and np.abs(gradient).max() < 1e-10:
+        if np.abs(gradient).max() < 1e-13 or (value - new <= 0.0 and size < 1.0):
             break
         value = new
     return float(p[0] / unit), np.append(0.0, p[1:])
