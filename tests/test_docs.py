@@ -1,0 +1,55 @@
+"""Code in the documentation runs."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import central_difference, make_data
+from sklearn import metrics
+from sklearn.svm import SVC
+
+from hypermargin import GradientSearchCV
+from hypermargin._criteria import CRITERIA, Criterion
+
+ROOT = Path(__file__).parent.parent
+
+
+def blocks(name: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
+
+
+def test_the_readme_runs_from_top_to_bottom():
+    X, y = make_data(2, n=90)
+    names = {"X": X, "y": y}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for block in blocks("README.md"):
+            exec(block, names)
+    assert names["search"].best_params_["C"] == names["search"].best_estimator_.C
+    assert set(names["gradient"]) == {"C", "gamma"}
+
+
+def test_the_criterion_of_the_documentation_is_picked_up(monkeypatch):
+    (block,) = blocks("docs/extending.md")
+    names = {"Criterion": Criterion, "metrics": metrics, "np": np}
+    exec(block, names)
+    criterion = names["SquaredHinge"]()
+    outputs, y = np.random.default_rng(0).normal(size=(12, 1)), np.arange(12) % 2
+    _, gradient = criterion(outputs, y, np.ones(12))
+
+    def f(z):
+        moved = outputs.copy()
+        moved[3, 0] = z
+        return criterion(moved, y, np.ones(12))[0]
+
+    assert gradient[3, 0] == pytest.approx(central_difference(f, outputs[3, 0]), rel=1e-6)
+    monkeypatch.setitem(CRITERIA, "neg_hinge_loss", criterion)
+    scorer = metrics.make_scorer(
+        metrics.hinge_loss, greater_is_better=False, response_method="decision_function"
+    )
+    X, y = make_data(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no word of a missing smooth form
+        GradientSearchCV(SVC(), {"C": (0.01, 1e3)}, scoring=scorer, cv=3).fit(X, y)
