@@ -90,6 +90,8 @@ class Gram:
 
     def hold(self, rows: np.ndarray) -> bool:
         """Compute and keep K[rows, :], unless that takes too much memory; return whether."""
+        if (self._slot[rows] >= 0).all():
+            return True
         with self._lock:
             new = rows[self._slot[rows] < 0]
             used = len(self._held)

@@ -169,9 +169,11 @@ class _Descent:
 
         The set at most doubles: many violations are gone once the worst ones are.
         """
+        if len(W) == len(trainable):
+            return W
         outside = np.setdiff1d(trainable, W, assume_unique=True)
         excess = self._excess(outside)
-        if not len(outside) or not (excess > tol).any():
+        if not (excess > tol).any():
             return W
         near = excess > -NEAR * float(np.median(np.abs(excess)))
         worst = np.argsort(-excess, kind="stable")[: min(len(W), int(near.sum()))]
