@@ -173,4 +173,6 @@ def report(results: dict[str, Any]) -> str:
             for name, m in means.items()
         ],
     )
+    if set(means) not in ({*CLASSIFICATION, *REGRESSION}, set(QUICK)):
+        return f"{sets}\n\nThe run was interrupted; no verdict on part of the sets."
     return f"{sets}\n\n{table(['ours against the grid', 'verdict'], verdicts(means))}"
