@@ -11,7 +11,8 @@ from sklearn.svm import SVC
 from benchmarks._common import load_merged, median_seconds, medians, table, timed
 from hypermargin import GradientSearchCV
 
-SEEDS = (0, 1, 2, 3, 4)
+# Draws on which no choice in the package was made; the seeds 0 to 7 served for that.
+SEEDS = tuple(range(100, 107))
 N_TEST = 30_000
 # What a search must reach at each size, beside which the table prints what it does reach.
 FLOORS = {
