@@ -1,5 +1,7 @@
 """Trained machines against independent solvers: libsvm, and a general one for small duals."""
 
+from dataclasses import astuple, replace
+
 import numpy as np
 import pytest
 from helpers import Differentiated, make_data
@@ -14,7 +16,8 @@ from hypermargin._budget import Budget, Workers
 from hypermargin._gram import Gram
 from hypermargin._kernels import Points, Precomputed
 from hypermargin._losses import Dual
-from hypermargin._train import Effort, train
+from hypermargin._block import Effort
+from hypermargin._train import Trained, train
 
 
 def dual_objective(K, beta, dual):
@@ -22,9 +25,15 @@ def dual_objective(K, beta, dual):
     return smooth + dual.kink @ np.abs(beta)
 
 
-def solve(K, dual, tol=1e-6, memory=1e9, **more):
-    gram = Gram(Points.of(K), Precomputed(), {}, memory, Workers(1), Budget())
-    return train(gram, np.arange(len(K)), dual, True, Effort(tol, Budget()), **more)
+def solve(K, dual, tol=1e-6, memory=1e9, budget=None, **more) -> Trained:
+    """Train a single machine; the arrays of the result are those of its only fold."""
+    budget = budget or Budget()
+    gram = Gram(Points.of(K), Precomputed(), {}, memory, Workers(1), budget)
+    team = Dual(*(np.atleast_2d(part) for part in astuple(dual)))
+    trained = train(gram, np.arange(len(K)), team, True, Effort(tol, budget), **more)
+    return replace(
+        trained, beta=trained.beta[0], bias=trained.bias[0], values=trained.values[0]
+    )
 
 
 def hinge(y, C):
@@ -125,10 +134,11 @@ def test_few_rows_start_many_without_having_seen_their_validation_rows():
     params = {"C": 2.0, "gamma": 0.3}
     few = np.arange(len(y)) % 2 == 0
     coarse = problem.prepared.problem.evaluate(params, tol=1e-8, rows=few)
-    for (fold, _), start in coarse.state.items():
-        used = start.rows[start.beta != 0]
-        assert few[used].all()
-        assert not np.isin(used, problem.prepared.splits[fold][1]).any()
+    for start in coarse.state.values():
+        for fold, beta in zip(start.folds, start.beta, strict=True):
+            used = start.rows[beta != 0]
+            assert few[used].all()
+            assert not np.isin(used, problem.prepared.splits[fold][1]).any()
     warm = problem.evaluate(params, warm=coarse.state).outputs
     for a, b in zip(warm, problem.evaluate(params).outputs, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-8)
@@ -186,9 +196,7 @@ def test_the_end_of_the_budget_stops_a_machine_that_would_run_on():
     X, y = make_data(2, n=400)
     K = 1e6 * rbf_kernel(X, gamma=1e-4)
     budget = Budget(0.0)
-    gram = Gram(Points.of(K), Precomputed(), {}, 1e9, Workers(1), budget)
-    dual = hinge(2.0 * y - 1, 1e6)
-    trained = train(gram, np.arange(len(y)), dual, True, Effort(1e-9, budget))
+    trained = solve(K, hinge(2.0 * y - 1, 1e6), tol=1e-9, budget=budget)
     assert not trained.converged
     assert abs(trained.beta.sum()) <= 1e-6 * np.abs(trained.beta).sum()
 

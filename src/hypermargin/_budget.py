@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
 
@@ -66,15 +66,29 @@ class Workers:
 
     def __init__(self, n_jobs: int | None = None):
         self.count = max(1, effective_n_jobs(n_jobs))
+        self._pool: ThreadPoolExecutor | None = None
+        self._inside = threading.local()
 
     def map(self, function: Callable, items: Iterable[Any], budget: Budget) -> list:
-        """Apply a function to all items; a Ctrl-C stops the workers before it is passed on."""
+        """Apply a function to all items; a Ctrl-C stops the workers before it is passed on.
+
+        Inside a worker it is a plain loop, so that work may be split at whatever level has several
+        items, without more threads than asked for.
+        """
         items = list(items)
-        if self.count == 1 or len(items) < 2:
+        if self.count == 1 or len(items) < 2 or getattr(self._inside, "yes", False):
             return [function(item) for item in items]
-        with ThreadPoolExecutor(self.count) as pool:
-            try:
-                return list(pool.map(function, items))
-            except BaseException:
-                budget.stop()
-                raise
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.count)
+
+        def run(item: Any) -> Any:
+            self._inside.yes = True
+            return function(item)
+
+        futures = [self._pool.submit(run, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            budget.stop()
+            wait(futures)
+            raise

@@ -1,13 +1,16 @@
-"""Compiled helpers: the decorator for scalar loops, and a maximum that vectorises."""
+"""Compiled helpers: the decorator for scalar loops, and the loops over rows of a kernel matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import njit
+from numba import njit, types
 from numba.extending import intrinsic
+
+STRIP = 1024  # columns per pass, so that what is added to stays in the fastest cache
 
 
 def compiled(function: Callable | None = None, **options: Any) -> Any:
@@ -42,22 +45,61 @@ fast_max = _reduction("llvm.maxnum")
 fast_min = _reduction("llvm.minnum")
 
 
-@compiled(fastmath=True)
-def add_rows(K, rows, factors, total):
-    """Add factors_k K[rows_k, :] to total; a product with some rows, without copying them."""
-    for k in range(rows.shape[0]):
-        row, factor = K[rows[k]], factors[k]
-        for t in range(total.shape[0]):
-            total[t] += factor * row[t]
+@intrinsic
+def _bits(typing_context: Any, value: Any) -> Any:
+    """Return the bits of a single-precision number as an integer."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic
+def _number(typing_context: Any, bits: Any) -> Any:
+    """Return the single-precision number that has these bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), generate
 
 
 @compiled(fastmath=True)
-def add_rows_at(K, rows, factors, cols, total):
-    """Add factors_k K[rows_k, cols] to total."""
+def _add(total, row, factor):
+    for t in range(total.shape[0]):
+        total[t] += factor * row[t]
+
+
+@compiled
+def combine(K, rows, B, first, total):
+    """Add sum_k B[l, k] K[rows_k, first:] to total[l], for every lane l; zeros cost nothing.
+
+    A lane is the coefficient vector of one machine: all machines that share rows are served by one
+    pass over them.
+    """
+    for start in range(0, total.shape[1], STRIP):
+        stop = min(total.shape[1], start + STRIP)
+        for k in range(rows.shape[0]):
+            row = K[rows[k], first + start : first + stop]
+            for lane in range(B.shape[0]):
+                if B[lane, k] != 0.0:
+                    _add(total[lane, start:stop], row, B[lane, k])
+
+
+@compiled(fastmath=True)
+def _dot(a, b):
+    total = a.dtype.type(0)
+    for t in range(a.shape[0]):
+        total += a[t] * b[t]
+    return total
+
+
+@compiled
+def dot_rows(K, rows, first, v, out):
+    """Set out_k to the product of K[rows_k, first:] and v; v has the precision of K."""
     for k in range(rows.shape[0]):
-        row, factor = K[rows[k]], factors[k]
-        for t in range(total.shape[0]):
-            total[t] += factor * row[cols[t]]
+        out[k] = _dot(K[rows[k], first : first + v.shape[0]], v)
 
 
 @compiled
@@ -67,3 +109,28 @@ def gather(K, rows, cols, out):
         row, target = K[rows[k]], out[k]
         for t in range(cols.shape[0]):
             target[t] = row[cols[t]]
+
+
+@compiled(fastmath={"contract", "nnan", "nsz", "ninf", "reassoc", "arcp"})
+def _sum_of_logs(M, K):
+    one, total = np.float32(1), np.float32(0)
+    for t in range(K.shape[0]):
+        # K = m 2^e with m around one; log m from the series of atanh((m - 1) / (m + 1))
+        shifted = _bits(K[t]) - np.int32(0x3F3504F3)
+        e = np.float32(shifted >> np.int32(23))
+        m = _number((shifted & np.int32(0x007FFFFF)) + np.int32(0x3F3504F3))
+        z = (m - one) / (m + one)
+        q = z * z
+        series = np.float32(2 / 5) + q * (np.float32(2 / 7) + q * np.float32(2 / 9))
+        series = np.float32(2) + q * (np.float32(2 / 3) + q * series)
+        total += M[t] * K[t] * (e * np.float32(0.6931471805599453) + z * series)
+    return total
+
+
+@compiled
+def sum_of_logs(M, K):
+    """Return sum_ij M_ij K_ij log K_ij in single precision; K between 0 and 1."""
+    total = 0.0
+    for i in range(K.shape[0]):
+        total += _sum_of_logs(M[i], K[i])
+    return total

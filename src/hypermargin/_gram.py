@@ -8,15 +8,17 @@ they would not fit into the memory limit, every use computes what it needs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ._budget import Budget, Workers
-from ._compiled import add_rows, add_rows_at, gather
+from ._compiled import combine, dot_rows, gather
 from ._kernels import Kernel, Params, Points
 
 BLOCK_BYTES = 2**20  # a block of rows is about as large as a core's share of the cache
+
+Columns = slice | np.ndarray
 
 
 class RowStore:
@@ -49,7 +51,8 @@ class Gram:
         Values of the kernel's hyperparameters.
     memory : float
         Bytes that held rows and the machines' own blocks may take.
-    store : RowStore
+    store, scratch : RowStore
+        Memory for the held rows, and for the block that a machine works on.
     single : bool
         Whether held rows are in single precision, like the kernel cache of libsvm.
     """
@@ -63,6 +66,7 @@ class Gram:
         workers: Workers,
         budget: Budget,
         store: RowStore | None = None,
+        scratch: RowStore | None = None,
         single: bool = False,
     ):
         self.points = points.single if single else points
@@ -74,6 +78,7 @@ class Gram:
         self._slot = np.full(len(points), -1)
         self._held = np.empty(0, dtype=int)
         self._lock = threading.Lock()
+        self._scratch = scratch or RowStore()
         self.dtype = np.dtype(np.float32 if single else np.float64)
         n, size = len(points), self.dtype.itemsize
         most = n if float(size) * n * n <= memory else int(memory // (size * n))
@@ -113,80 +118,117 @@ class Gram:
             self._held = np.concatenate([self._held, new])
             return True
 
-    def compact(self, rows: np.ndarray) -> np.ndarray:
-        """Return K[rows, rows], contiguous; a view where all rows are held in their order."""
+    def compact(self, rows: np.ndarray, scratch: bool = False) -> np.ndarray:
+        """Return K[rows, rows], contiguous; a view where all rows are held in their order.
+
+        With `scratch` the result is in memory that the next such call overwrites.
+        """
         slots = self._slot[rows]
         if (slots >= 0).all():
             if len(rows) == len(self) and (slots == np.arange(len(self))).all():
                 return self._rows[: len(self)]
-            out = np.empty((len(rows), len(rows)), self.dtype)
-            gather(self._rows, slots, rows, out)
+            shape = (len(rows), len(rows))
+            out = self._scratch.array(*shape, self.dtype) if scratch else np.empty(shape, self.dtype)
+
+            def copy(part: np.ndarray) -> None:
+                gather(self._rows, slots[part], rows, out[part[0] : part[-1] + 1])
+
+            self.workers.map(copy, self._blocks(np.arange(len(rows)), len(rows)), self.budget)
             return out
         points = self.points.take(rows)
         return np.ascontiguousarray(self.kernel.block(points, points, self.params))
 
-    def combine(
-        self, rows: np.ndarray, factors: np.ndarray, cols: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Return sum_i factors_i K[rows_i, cols]; all columns by default."""
-        total = np.zeros(len(self) if cols is None else len(cols))
-        slots = self._slot[rows]
-        held = slots >= 0
-        if cols is None:
-            add_rows(self._rows, slots[held], factors[held], total)
-        else:
-            add_rows_at(self._rows, slots[held], factors[held], cols, total)
-        rest, factors = rows[~held], factors[~held]
-        for part in self._blocks(np.arange(len(rest))):
-            block = self._compute(rest[part], cols)
-            total += factors[part] @ block
-        return total
-
-    def product(self, rows: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Return K[rows, :] V."""
+    def block(self, rows: np.ndarray, cols: np.ndarray | None) -> np.ndarray:
+        """Return K[rows, cols]."""
         slots = self._slot[rows]
         if (slots >= 0).all():
-            return (self._rows[: len(self._held)] @ V.astype(self.dtype))[slots].astype(float)
-        parts = [self._compute(part) @ V for part in self._blocks(rows)]
-        return np.concatenate(parts) if parts else np.zeros((0, V.shape[1]))
-
-    def pullback(self, E: np.ndarray, B: np.ndarray) -> Params:
-        """Return sum_ij (E B')_ij dK_ij/dtheta for each hyperparameter of the kernel.
-
-        Only rows where B and columns where E have an entry are touched, in blocks of rows.
-        """
-        if not self.kernel.hyperparameters:
-            return {}
-        rows = np.flatnonzero(np.any(B != 0, axis=1))
-        rows = rows[np.argsort(self._slot[rows], kind="stable")]
-        cols = np.flatnonzero(np.any(E != 0, axis=1))
-        everything = len(cols) == len(self)
-        col_points = self.points if everything else self.points.take(cols)
-        # both factors scaled to one, so that single precision neither over- nor underflows
-        unit_E, unit_B = np.abs(E).max() or 1.0, np.abs(B).max() or 1.0
-        E_cols = np.ascontiguousarray((E[cols] / unit_E).T, dtype=self.dtype)
-        B = np.asarray(B / unit_B, dtype=self.dtype)
-
-        def part(rows: np.ndarray) -> Params:
-            row_points, slots = self.points.take(rows), self._slot[rows]
-            if slots[0] >= 0 and slots[-1] - slots[0] == len(slots) - 1:
-                block = self._rows[slots[0] : slots[-1] + 1]
-                block = block if everything else block[:, cols]
-            else:
-                block = self.kernel.block(row_points, col_points, self.params)
-            return self.kernel.pullback(
-                row_points, col_points, block, B[rows] @ E_cols, self.params
-            )
-
-        parts = self.workers.map(part, self._blocks(rows), self.budget)
-        unit = float(unit_E * unit_B)
-        return {name: unit * sum(p[name] for p in parts) for name in self.kernel.hyperparameters}
-
-    def _compute(self, rows: np.ndarray, cols: np.ndarray | None = None) -> np.ndarray:
+            if cols is None:
+                return self._rows[slots]
+            out = np.empty((len(rows), len(cols)), self.dtype)
+            gather(self._rows, slots, cols, out)
+            return out
         col_points = self.points if cols is None else self.points.take(cols)
         return self.kernel.block(self.points.take(rows), col_points, self.params)
 
-    def _blocks(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        size = max(16, int(BLOCK_BYTES // (self.dtype.itemsize * max(1, len(self)))))
+    def combine(self, rows: np.ndarray, B: np.ndarray, cols: Columns) -> np.ndarray:
+        """Return the sums over i of B[lane, i] K[rows_i, cols], shape (lanes, columns)."""
+        used = np.flatnonzero(B.any(axis=0))
+        rows, B = rows[used], np.ascontiguousarray(B[:, used])
+        slots = self._slot[rows]
+        if isinstance(cols, slice) and (slots >= 0).all():
+            total = np.zeros((len(B), cols.stop - cols.start))
+
+            def strip(part: slice) -> None:
+                out = np.zeros((len(B), part.stop - part.start))
+                combine(self._rows, slots, B, cols.start + part.start, out)
+                total[:, part] = out
+
+            self.workers.map(strip, self._strips(total.shape[1], len(rows)), self.budget)
+            return total
+        index = np.arange(cols.start, cols.stop) if isinstance(cols, slice) else cols
+        total = np.zeros((len(B), len(index)))
+        for part in self._blocks(np.arange(len(rows)), len(index)):
+            total += B[:, part] @ self.block(rows[part], index)
+        return total
+
+    def dot(self, rows: np.ndarray, cols: Columns, v: np.ndarray) -> np.ndarray:
+        """Return K[rows, cols] v."""
+        out = np.empty(len(rows))
+        slots = self._slot[rows]
+        unit = np.abs(v).max(initial=0.0) or 1.0  # single precision must not underflow
+        scaled = (v / unit).astype(self.dtype)
+        if isinstance(cols, slice) and (slots >= 0).all():
+            dot_rows(self._rows, slots, cols.start, scaled, out)
+            return unit * out
+        index = np.arange(cols.start, cols.stop) if isinstance(cols, slice) else cols
+        for part in self._blocks(np.arange(len(rows)), len(index)):
+            out[part] = self.block(rows[part], index) @ scaled
+        return unit * out
+
+    def pullback(self, E: np.ndarray, B: np.ndarray, groups: Sequence[tuple]) -> Params:
+        """Return sum_ij (B E')_ij dK_ij/dtheta for each hyperparameter of the kernel.
+
+        `groups` are pairs (rows, lanes): rows that have coefficients in these lanes of B and in no
+        others.  Only rows where B and columns where E have an entry are touched.
+        """
+        gradient = dict.fromkeys(self.kernel.hyperparameters, 0.0)
+        if not gradient:
+            return gradient
+        cols = np.flatnonzero(E.any(axis=1))
+        everything = len(cols) == len(self)
+        col_points = self.points if everything else self.points.take(cols)
+        # both factors scaled to one, so that single precision neither over- nor underflows
+        unit_E, unit_B = np.abs(E).max(initial=0.0) or 1.0, np.abs(B).max(initial=0.0) or 1.0
+        jobs = []
+        for rows, lanes in groups:
+            rows = rows[np.any(B[np.ix_(rows, lanes)] != 0.0, axis=1)]
+            rows = rows[np.argsort(self._slot[rows], kind="stable")]
+            E_lanes = np.ascontiguousarray((E[np.ix_(cols, lanes)] / unit_E).T, dtype=self.dtype)
+            B_lanes = np.asarray(B[np.ix_(rows, lanes)] / unit_B, dtype=self.dtype)
+            jobs += [(rows[p], B_lanes[p], E_lanes) for p in self._blocks(np.arange(len(rows)))]
+
+        def run(job: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Params:
+            rows, B_rows, E_lanes = job
+            slots = self._slot[rows]
+            if everything and slots[0] >= 0 and slots[-1] - slots[0] == len(slots) - 1:
+                block = self._rows[slots[0] : slots[-1] + 1]
+            else:
+                block = self.block(rows, None if everything else cols)
+            M = B_rows @ E_lanes
+            return self.kernel.pullback(self.points.take(rows), col_points, block, M, self.params)
+
+        for part in self.workers.map(run, jobs, self.budget):
+            for name, value in part.items():
+                gradient[name] += float(unit_E * unit_B) * value
+        return gradient
+
+    def _blocks(self, rows: np.ndarray, width: int | None = None) -> Iterator[np.ndarray]:
+        size = max(16, int(BLOCK_BYTES // (self.dtype.itemsize * max(1, width or len(self)))))
         for start in range(0, len(rows), size):
             yield rows[start : start + size]
+
+    def _strips(self, width: int, n_rows: int) -> list[slice]:
+        """Split columns among the workers, unless there is too little to do."""
+        count = self.workers.count if width * n_rows > 500_000 else 1
+        edges = np.linspace(0, width, count + 1).astype(int)
+        return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]

@@ -26,7 +26,11 @@ from ._space import Dimension
 
 @dataclass(frozen=True)
 class Dual:
-    """The data of the quadratic programme, or cotangents on them; one entry per point."""
+    """The data of the quadratic programme, or cotangents on them.
+
+    One entry per point, or one row of them per fold: machines of several folds are trained
+    together on the same points, and a point that a fold leaves out has lower = upper there.
+    """
 
     target: np.ndarray
     lower: np.ndarray
@@ -36,7 +40,10 @@ class Dual:
 
 
 class Loss:
-    """Labels, weights and hyperparameters to the dual problem, and back."""
+    """Labels, weights and hyperparameters to the dual problem, and back.
+
+    `y` has one entry per point, `weight` the same or one row per fold, which the dual then has too.
+    """
 
     hyperparameters: ClassVar[tuple[str, ...]]
     bias: ClassVar[bool] = True
@@ -45,7 +52,7 @@ class Loss:
         raise NotImplementedError
 
     def pullback(self, y: np.ndarray, weight: np.ndarray, cotangent: Dual) -> Params:
-        """Return the derivatives with respect to the hyperparameters; all duals are linear."""
+        """Return the derivatives with respect to the hyperparameters, summed over all folds."""
         raise NotImplementedError
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
@@ -59,13 +66,14 @@ class Hinge(Loss):
     hyperparameters = ("C",)
 
     def dual(self, y: np.ndarray, weight: np.ndarray, params: Params) -> Dual:
-        reach, zero = params["C"] * weight * y, np.zeros_like(y)
-        return Dual(y, np.minimum(reach, 0.0), np.maximum(reach, 0.0), zero, zero)
+        reach = params["C"] * weight * y
+        target, zero = np.broadcast_to(y, reach.shape), np.zeros_like(reach)
+        return Dual(target, np.minimum(reach, 0.0), np.maximum(reach, 0.0), zero, zero)
 
     def pullback(self, y: np.ndarray, weight: np.ndarray, cotangent: Dual) -> Params:
         reach = weight * y
         at_bound = np.where(y > 0, cotangent.upper, cotangent.lower)
-        return {"C": float(reach @ at_bound)}
+        return {"C": float((reach * at_bound).sum())}
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         low, high = 1e-2 / kernel_scale, 1e4 / kernel_scale
@@ -80,11 +88,12 @@ class EpsilonInsensitive(Loss):
 
     def dual(self, y: np.ndarray, weight: np.ndarray, params: Params) -> Dual:
         reach = params["C"] * weight
-        return Dual(y, -reach, reach, np.full_like(y, params["epsilon"]), np.zeros_like(y))
+        target, kink = np.broadcast_to(y, reach.shape), np.full_like(reach, params["epsilon"])
+        return Dual(target, -reach, reach, kink, np.zeros_like(reach))
 
     def pullback(self, y: np.ndarray, weight: np.ndarray, cotangent: Dual) -> Params:
         return {
-            "C": float(weight @ (cotangent.upper - cotangent.lower)),
+            "C": float((weight * (cotangent.upper - cotangent.lower)).sum()),
             "epsilon": float(cotangent.kink.sum()),
         }
 
@@ -103,9 +112,9 @@ class Squared(Loss):
     bias = False
 
     def dual(self, y: np.ndarray, weight: np.ndarray, params: Params) -> Dual:
-        free = np.full_like(y, np.inf)
         ridge = params["alpha"] * _inverse(weight)
-        return Dual(y, -free, free, np.zeros_like(y), ridge)
+        target, free = np.broadcast_to(y, ridge.shape), np.full_like(ridge, np.inf)
+        return Dual(target, -free, free, np.zeros_like(ridge), ridge)
 
     def pullback(self, y: np.ndarray, weight: np.ndarray, cotangent: Dual) -> Params:
         trained = weight > 0

@@ -221,12 +221,23 @@ def _shared_design(
 ) -> list[Design]:
     """One design for all folds, unless a gamma that is read off the training rows differs."""
     points, rows = Points.of(X), np.arange(X.shape[0])
+    if model.machine.kernel != "precomputed":  # that would copy a square matrix
+        rows = _by_fold(splits, len(rows))
+        points = Points(points.X[rows], rows, points.centre)
     if not _needs_gamma(model, tuned):
         return [Design(points, rows, tuple(range(len(splits))))]
     return [
         Design(points, rows, (number,), {"gamma": model.adapter.gamma(model.machine, X[train])})
         for number, (train, _) in enumerate(splits)
     ]
+
+
+def _by_fold(splits: Sequence[Split], n_rows: int) -> np.ndarray:
+    """Return the rows in the order of the folds that validate on them."""
+    first = np.full(n_rows, len(splits))
+    for number in reversed(range(len(splits))):
+        first[splits[number][1]] = number
+    return np.argsort(first, kind="stable")
 
 
 def _own_design(

@@ -20,16 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ._block import Effort
 from ._budget import Budget, Workers, one_blas_thread
-from ._gram import Gram, RowStore
+from ._gram import Columns, Gram, RowStore
 from ._kernels import Kernel, Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual, Loss
-from ._train import WHOLE, Effort, Trained, free_block, train
+from ._train import WHOLE, Trained, free_block, train
 
 SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is enough
 
@@ -55,8 +57,9 @@ class Design:
     """A data matrix and the folds that share it.
 
     Plain estimators have one design for all folds; with transformers that are fitted inside the
-    folds each fold has its own.  `rows` are the numbers of its rows in the user's data, `fixed` the
-    kernel's hyperparameters that depend on the training rows (gamma="scale").
+    folds each fold has its own.  `rows` are the numbers of its rows in the user's data, in any
+    order; where validation rows of a fold are neighbours, products with them are faster.  `fixed`
+    are the kernel's hyperparameters that depend on the training rows (gamma="scale").
     """
 
     points: Points
@@ -67,16 +70,17 @@ class Design:
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where a machine ended, by row numbers of the user's data."""
+    """Where the machines of a column ended, by row numbers of the user's data."""
 
+    folds: tuple[int, ...]
     rows: np.ndarray
-    beta: np.ndarray
+    beta: np.ndarray  # (folds, rows), as are the bounds
     lower: np.ndarray
     upper: np.ndarray
     active: np.ndarray  # which of the rows are, or may become, support vectors
 
 
-State = dict[tuple[int, int], WarmStart]
+State = dict[tuple[int, int], WarmStart]  # by number of the design and of the column
 
 
 @dataclass(frozen=True)
@@ -128,8 +132,9 @@ class CrossValidation:
         self.values = values
         self.memory = memory / len(designs)
         self.workers = workers or Workers(1)
-        self._stores = [RowStore() for _ in designs]
+        self._stores = [(RowStore(), RowStore()) for _ in designs]
         self._latest: object = None
+        self._views: tuple[np.ndarray | None, list[_View]] | None = None
         self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
 
     @property
@@ -140,8 +145,10 @@ class CrossValidation:
         self, number: int, points: Points, params: Params, budget: Budget, single: bool
     ) -> Gram:
         """Return the kernel matrix of a design, or of some of its points."""
-        store = self._stores[number]
-        return Gram(points, self.kernel, params, self.memory, self.workers, budget, store, single)
+        return Gram(
+            points, self.kernel, params, self.memory, self.workers, budget,
+            *self._stores[number], single,
+        )  # fmt: skip
 
     def evaluate(
         self,
@@ -172,10 +179,12 @@ class CrossValidation:
         """
         self._latest = token = object()
         effort = Effort(tol, budget or Budget(), max_iter)
-        request = _Request(params, effort, warm or {}, rows)
         with one_blas_thread:
-            parts = [_FoldsOfDesign(self, number, request) for number in range(len(self.designs))]
-        home = {fold: part for part in parts for fold in part.design.folds}
+            parts = [
+                _TrainedDesign(self, number, view, params, effort, warm or {})
+                for number, view in enumerate(self._views_of(rows))
+            ]
+        home = {fold: part for part in parts for fold in part.view.folds}
         order = range(len(self.folds))
 
         def pullback(delta: Sequence[np.ndarray]) -> Params:
@@ -187,215 +196,229 @@ class CrossValidation:
 
         return Evaluation(
             outputs=[home[f].outputs[f] for f in order],
-            test=[home[f].test_rows[f] for f in order],
+            test=[home[f].view.test_rows[f] for f in order],
             pullback=pullback,
             outputs_at=lambda fold, at: home[fold].outputs_at(fold, at),
             state={key: start for part in parts for key, start in part.state().items()},
-            converged=all(m.trained.converged for part in parts for m in part.machines.values()),
+            converged=all(t.converged for part in parts for t in part.trained),
         )
 
-
-@dataclass(frozen=True)
-class _Request:
-    """The arguments of one evaluation."""
-
-    params: Params
-    effort: Effort
-    warm: State
-    rows: np.ndarray | None
+    def _views_of(self, rows: np.ndarray | None) -> list[_View]:
+        """Return the designs restricted to some rows; the latest restriction is remembered."""
+        if self._views is None or self._views[0] is not rows:
+            self._views = (rows, [_View(self, design, rows) for design in self.designs])
+        return self._views[1]
 
 
-@dataclass
-class _Machine:
-    """A trained machine with its place in the design."""
+class _View:
+    """A design restricted to the rows that take part, with all that does not change with theta.
 
-    members: np.ndarray  # the rows of the (restricted) design that it covers
-    y: np.ndarray
-    weight: np.ndarray
-    dual: Dual
-    trained: Trained
+    `position` finds a row of the user's data among the rows here, -1 if it is not.  `groups` are
+    the rows that belong to the same columns: with one machine per pair of classes, a class each.
+    """
 
-    def adjoint(
-        self, gram: Gram, u: np.ndarray, total: float, bias: bool
-    ) -> tuple[np.ndarray, float]:
-        """Solve eq. (14): u = K' delta on the support rows, total = 1' delta.
+    def __init__(self, problem: CrossValidation, design: Design, rows: np.ndarray | None):
+        kept: Any = slice(None)
+        if rows is not None and not rows[design.rows].all():
+            kept = np.flatnonzero(rows[design.rows])
+        self.points = design.points if rows is None else design.points.take(kept)
+        self.rows = design.rows[kept]
+        self.folds, self.fixed = design.folds, design.fixed
+        n_total = len(problem.columns[0].target)
+        self.position = np.full(n_total, -1)
+        self.position[self.rows] = np.arange(len(self.rows))
+        self.test_rows, self.test = {}, {}
+        for f in self.folds:  # a row may be listed twice, and may be in the training part too
+            test = problem.folds[f].test
+            self.test_rows[f] = test[self.position[test] >= 0]
+            self.test[f] = self.position[self.test_rows[f]]
+        self.members = [np.flatnonzero(c.members[self.rows]) for c in problem.columns]
+        self.y = [c.target[self.rows[m]] for c, m in zip(problem.columns, self.members)]
+        weight = np.stack([problem.folds[f].weight[self.rows] for f in self.folds])
+        self.weight = [np.ascontiguousarray(weight[:, m]) for m in self.members]
+        self.groups = self._groups(problem)
 
-        Returns v on the support rows and c.
-        """
-        t = self.trained
-        if not t.free:  # the bias is the mean of the two end rows' residuals, nothing else moves
-            return np.full(2, 0.5 * total), 0.0
-        block = free_block(gram, self.members, self.dual, t.support)
-        return SaddleSystem(block, bias).solve(u, total)
+    def _groups(self, problem: CrossValidation) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return pairs (rows, columns)."""
+        if len(problem.columns) == 1:
+            return [(self.members[0], np.array([0]))]
+        belongs = np.stack([column.members[self.rows] for column in problem.columns], axis=1)
+        patterns, of_row = np.unique(belongs, axis=0, return_inverse=True)
+        return [
+            (np.flatnonzero(of_row.ravel() == k), np.flatnonzero(pattern))
+            for k, pattern in enumerate(patterns)
+        ]
 
-    def cotangent(self, v: np.ndarray, w: np.ndarray) -> Dual:
-        """Return cotangents on the dual's data: v on the support rows, w = K' e - c on all."""
-        t, dual = self.trained, self.dual
-        on_rows, sign = np.zeros(len(w)), np.zeros(len(w))
-        np.add.at(on_rows, t.support, v)
-        np.add.at(sign, t.support, v * t.sign)
-        inside = dual.lower < dual.upper
-        return Dual(
-            target=on_rows,
-            lower=np.where(inside & (t.beta <= dual.lower), w, 0.0),
-            upper=np.where(inside & (t.beta >= dual.upper), w, 0.0),
-            kink=-sign,
-            ridge=-on_rows * t.beta,
-        )
+    @cached_property
+    def test_columns(self) -> dict[int, Columns]:
+        """The validation rows of each fold, as a slice where they are neighbours."""
+        return {f: _as_slice(test) for f, test in self.test.items()}
 
 
-class _FoldsOfDesign:
+def _as_slice(index: np.ndarray) -> Columns:
+    if len(index) and (np.diff(index) == 1).all():
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
+
+
+class _TrainedDesign:
     """The machines of all folds that share one design, trained at one point."""
 
-    def __init__(self, problem: CrossValidation, number: int, request: _Request):
-        self.problem, self.request = problem, request
-        self.design = design = problem.designs[number]
-        kept, points = np.arange(len(design.rows)), design.points
-        if request.rows is not None:
-            kept = np.flatnonzero(request.rows[design.rows])
-            points = points.take(kept)
-        self.rows = design.rows[kept]
-        self.params = {**problem.values, **design.fixed, **request.params}
+    def __init__(
+        self,
+        problem: CrossValidation,
+        number: int,
+        view: _View,
+        params: Params,
+        effort: Effort,
+        warm: State,
+    ):
+        self.problem, self.number, self.view, self.effort = problem, number, view, effort
+        self.params = {**problem.values, **view.fixed, **params}
         # a kernel matrix in single precision is exact enough for gaps like libsvm's, but not for
         # finer ones, and a linear system has no gap at all that would show what is lost
-        single = request.effort.tol >= SINGLE * problem.scale and problem.loss.bias
-        budget = request.effort.budget
-        self.gram = problem.gram(number, points, self.params, budget, single)
-        self.test_rows, self.test = {}, {}
-        for f in design.folds:  # a row may be listed twice, and may be in the training part too
-            test = problem.folds[f].test
-            self.test_rows[f] = test[np.isin(test, self.rows)]
-            self.test[f] = np.searchsorted(self.rows, self.test_rows[f])
-        self.machines = self._train_all()
-        self.B = {f: self._coefficients(f) for f in design.folds}
-        self.outputs = {f: self.outputs_at(f, self.test_rows[f]) for f in design.folds}
+        single = effort.tol >= SINGLE * problem.scale and problem.loss.bias
+        self.gram = problem.gram(number, view.points, self.params, effort.budget, single)
+        self.duals = [
+            problem.loss.dual(y, weight, self.params)
+            for y, weight in zip(view.y, view.weight, strict=True)
+        ]
+        self.trained = self._train(warm)
+        self.outputs = {f: self._outputs(f) for f in view.folds}
 
     def _map(self, function: Callable, items: Any) -> list:
-        return self.problem.workers.map(function, items, self.request.effort.budget)
+        return self.problem.workers.map(function, items, self.effort.budget)
 
-    def _train_all(self) -> dict[tuple[int, int], _Machine]:
-        """Train one machine per fold and column."""
-        columns = self.problem.columns
-        members = [np.flatnonzero(column.members[self.rows]) for column in columns]
-        jobs = [(f, c) for c in range(len(columns)) for f in self.design.folds]
-        starts = {job: self._start(job, members[job[1]]) for job in jobs}
+    def _train(self, warm: State) -> list[Trained]:
+        """Train the machines of every column."""
+        view, columns = self.view, range(len(self.problem.columns))
+        starts = [self._start(warm.get((self.number, c)), c) for c in columns]
         # held here by all threads, before the machines share them
-        if len(self.rows) <= 2 * WHOLE:
-            self.gram.hold(np.arange(len(self.rows)))
-        elif guesses := [members[c][s[1]] for (_, c), s in starts.items() if s is not None]:
+        if len(view.rows) <= 2 * WHOLE:
+            self.gram.hold(np.arange(len(view.rows)))
+        elif guesses := [view.members[c][s[1]] for c, s in enumerate(starts) if s is not None]:
             self.gram.hold(np.unique(np.concatenate(guesses)))
 
-        def run(job: tuple[int, int]) -> _Machine:
-            return self._train_one(job, members[job[1]], starts[job])
+        def run(c: int) -> Trained:
+            beta, guess = starts[c] or (None, None)
+            bias = self.problem.loss.bias
+            return train(self.gram, view.members[c], self.duals[c], bias, self.effort, beta, guess)
 
-        return dict(zip(jobs, self._map(run, jobs), strict=True))
+        return self._map(run, columns)
 
-    def _start(
-        self, job: tuple[int, int], members: np.ndarray
-    ) -> tuple[WarmStart, np.ndarray] | None:
-        """Return where a machine was, and the positions among its rows that were active there."""
-        start = self.request.warm.get(job)
+    def _start(self, start: WarmStart | None, c: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Carry coefficients over to other bounds and more rows: what was at a bound stays there.
+
+        Returns them and the members that were active.
+        """
         if start is None:
             return None
-        rows = self.rows[members]
-        active = start.rows[start.active]
-        place = np.minimum(np.searchsorted(rows, active), len(rows) - 1)
-        return start, place[rows[place] == active]
-
-    def _train_one(
-        self,
-        job: tuple[int, int],
-        members: np.ndarray,
-        start: tuple[WarmStart, np.ndarray] | None,
-    ) -> _Machine:
-        f, c = job
-        problem, rows = self.problem, self.rows[members]
-        y = problem.columns[c].target[rows]
-        weight = problem.folds[f].weight[rows]
-        dual = problem.loss.dual(y, weight, self.params)
-        beta = None if start is None else _continue(start[0], rows, dual)
-        guess = None if start is None else start[1]
-        trained = train(
-            self.gram, members, dual, problem.loss.bias, self.request.effort, beta, guess
-        )
-        return _Machine(members, y, weight, dual, trained)
-
-    def of_fold(self, f: int) -> list[_Machine]:
-        return [self.machines[f, c] for c in range(len(self.problem.columns))]
+        view, dual = self.view, self.duals[c]
+        members = view.members[c]
+        place = np.full(len(view.rows), -1)
+        place[members] = np.arange(len(members))
+        at = view.position[start.rows]
+        at = np.where(at >= 0, place[at], -1)
+        known = at >= 0
+        to = at[known]
+        old = start.beta[:, known]
+        low, high = start.lower[:, known], start.upper[:, known]
+        moved = np.where((old <= low) & (low < 0), dual.lower[:, to], old)
+        beta = np.zeros(dual.target.shape)
+        beta[:, to] = np.where((old >= high) & (high > 0), dual.upper[:, to], moved)
+        active = at[start.active]
+        return beta, active[active >= 0]
 
     def state(self) -> State:
         return {
-            key: WarmStart(
-                self.rows[m.members], m.trained.beta, m.dual.lower, m.dual.upper, m.trained.active
+            (self.number, c): WarmStart(
+                self.view.folds, self.view.rows[self.view.members[c]], t.beta,
+                self.duals[c].lower, self.duals[c].upper, t.active,
             )
-            for key, m in self.machines.items()
-        }
-
-    def _coefficients(self, f: int) -> np.ndarray:
-        B = np.zeros((len(self.rows), len(self.problem.columns)))
-        for c, machine in enumerate(self.of_fold(f)):
-            B[machine.members, c] = machine.trained.beta
-        return B
+            for c, t in enumerate(self.trained)
+        }  # fmt: skip
 
     def outputs_at(self, f: int, rows: np.ndarray) -> np.ndarray:
         """Return the outputs of a fold's machines at rows given by their numbers in the data."""
-        at = np.searchsorted(self.rows, rows)
-        outputs = np.empty((len(at), len(self.problem.columns)))
-        for c, machine in enumerate(self.of_fold(f)):
-            t = machine.trained
-            if len(machine.members) == len(self.rows):  # training has left K beta on all rows
-                outputs[:, c] = t.values[at] + t.bias
-            else:
-                used = np.flatnonzero(t.beta)
-                values = self.gram.combine(machine.members[used], t.beta[used], at)
-                outputs[:, c] = values + t.bias
-        return outputs
+        return self._outputs(f, self.view.position[rows])
+
+    def _outputs(self, f: int, at: np.ndarray | None = None) -> np.ndarray:
+        view, i = self.view, self.view.folds.index(f)
+        columns = view.test_columns[f] if at is None else at
+        at = view.test[f] if at is None else at
+
+        def output(c: int) -> np.ndarray:
+            t, members = self.trained[c], view.members[c]
+            if len(members) == len(view.rows):  # training has left K beta on all rows
+                return t.values[i, at] + t.bias[i]
+            return self.gram.combine(members, t.beta[i : i + 1], columns)[0] + t.bias[i]
+
+        return np.column_stack(self._map(output, range(len(self.trained))))
 
     def pullback(self, delta: Sequence[np.ndarray]) -> Params:
         """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
-        problem, loss, folds = self.problem, self.problem.loss, self.design.folds
-        width = len(problem.columns)
-        E = np.zeros((len(self.rows), width * len(folds)))
-        place = {(f, c): i * width + c for i, f in enumerate(folds) for c in range(width)}
-        for (f, c), k in place.items():
-            np.add.at(E[:, k], self.test[f], delta[f][:, c])
-        B = np.hstack([self.B[f] for f in folds])
-        used = np.unique(
-            np.concatenate([m.members[m.trained.support] for m in self.machines.values()]
-                           + [np.flatnonzero(B.any(axis=1))])
-        )  # fmt: skip
-        where = np.full(len(self.rows), -1)
-        where[used] = np.arange(len(used))
-        U = self.gram.product(used, E)
+        problem, view = self.problem, self.view
+        n_folds, n_columns = len(view.folds), len(problem.columns)
+        E = np.zeros((len(view.rows), n_columns * n_folds))
+        B = np.zeros_like(E)
+        for i, f in enumerate(view.folds):
+            np.add.at(E[:, i::n_folds], view.test[f], delta[f])  # a row may be listed twice
 
-        def solve(job: tuple[int, int]) -> tuple[np.ndarray, float]:
-            m, k = self.machines[job], place[job]
-            u = U[where[m.members[m.trained.support]], k]
-            return m.adjoint(self.gram, u, float(delta[job[0]][:, job[1]].sum()), loss.bias)
+        def solve(c: int) -> Params:
+            return self._pull_column(c, delta, E, B)
 
-        adjoints = dict(zip(place, self._map(solve, place), strict=True))
-        for job, (v, _) in adjoints.items():
-            m = self.machines[job]
-            np.add.at(E[:, place[job]], m.members[m.trained.support], -v)
-        U = self.gram.product(used, E)
         gradient = dict.fromkeys(problem.hyperparameters, 0.0)
-        for job, (v, c) in adjoints.items():
-            m = self.machines[job]
-            w = np.where(where[m.members] >= 0, U[where[m.members], place[job]] - c, 0.0)
-            for name, value in loss.pullback(m.y, m.weight, m.cotangent(v, w)).items():
+        for part in self._map(solve, range(n_columns)):
+            for name, value in part.items():
                 gradient[name] += value
-        return gradient | self.gram.pullback(E, B)
+        groups = [
+            (rows, (columns[:, None] * n_folds + np.arange(n_folds)).ravel())
+            for rows, columns in view.groups
+        ]
+        return gradient | self.gram.pullback(E, B, groups)
 
+    def _pull_column(
+        self, c: int, delta: Sequence[np.ndarray], E: np.ndarray, B: np.ndarray
+    ) -> Params:
+        """Solve the adjoints of one column, and pull what they say back to the loss.
 
-def _continue(start: WarmStart, rows: np.ndarray, dual: Dual) -> np.ndarray:
-    """Carry coefficients over to other bounds and more rows: what was at a bound stays there."""
-    beta = np.zeros(len(rows))
-    place = np.minimum(np.searchsorted(rows, start.rows), len(rows) - 1)
-    known = rows[place] == start.rows
-    place = place[known]
-    old, low, high = start.beta[known], start.lower[known], start.upper[known]
-    beta[place] = old
-    at_low, at_high = (old <= low) & (low < 0), (old >= high) & (high > 0)
-    beta[place[at_low]] = dual.lower[place[at_low]]
-    beta[place[at_high]] = dual.upper[place[at_high]]
-    return beta
+        Writes to the lanes of the column in E, one per fold, what the adjoints add to them, and to
+        B the coefficients.
+        """
+        view, t, dual = self.view, self.trained[c], self.duals[c]
+        members, n_folds = view.members[c], len(view.folds)
+        lane = slice(c * n_folds, (c + 1) * n_folds)
+        B[members, lane] = t.beta.T
+        cotangent = Dual(*np.zeros((5, *t.beta.shape)))
+
+        def solve(i: int) -> None:
+            self._adjoint(c, i, delta[view.folds[i]][:, c], cotangent, E[:, lane.start + i])
+
+        self._map(solve, range(n_folds))
+        return self.problem.loss.pullback(view.y[c], view.weight[c], cotangent)
+
+    def _adjoint(
+        self, c: int, i: int, delta: np.ndarray, cotangent: Dual, e: np.ndarray
+    ) -> None:
+        """Solve eq. (14) for one machine; write cotangents on its dual, and -v to its rows of e."""
+        view, t, dual, gram = self.view, self.trained[c], self.duals[c], self.gram
+        members, support, beta = view.members[c], t.support[i], t.beta[i]
+        lower, upper, total = dual.lower[i], dual.upper[i], float(delta.sum())
+        at_lower = (beta <= lower) & (lower < upper)
+        at_upper = (beta >= upper) & (lower < upper)
+        bound = np.flatnonzero((at_lower | at_upper) & (beta != 0.0))
+        used = members[np.concatenate([support, bound])]
+        Ku = gram.dot(used, view.test_columns[view.folds[i]], delta)
+        if t.free[i]:
+            block = free_block(gram, members, dual.ridge[i], support)
+            v, shift = SaddleSystem(block, self.problem.loss.bias).solve(Ku[: len(support)], total)
+        else:  # the bias is the mean of the two end rows' residuals, nothing else moves
+            v, shift = np.full(2, 0.5 * total), 0.0
+        w = np.zeros(len(beta))
+        w[bound] = Ku[len(support) :] - gram.dot(members[bound], members[support], v) - shift
+        np.add.at(e, members[support], -v)
+        np.add.at(cotangent.target[i], support, v)
+        np.add.at(cotangent.kink[i], support, -v * t.sign[i])
+        cotangent.ridge[i] = -cotangent.target[i] * beta
+        cotangent.lower[i] = np.where(at_lower, w, 0.0)
+        cotangent.upper[i] = np.where(at_upper, w, 0.0)

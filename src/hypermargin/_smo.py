@@ -156,3 +156,47 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
         set_slopes(j, beta, lower, upper, kink, up, down)
         i, top, bottom = select_up(r, K[i], K[j], up, down, step)
     return max_iter, top - bottom
+
+
+@compiled
+def smo_on_rows(K, W, lower, upper, kink, ridge, beta, r, tol, max_iter):
+    """Run `smo` on the rows W of a machine whose vectors cover more rows; K is K[W, W]."""
+    n = W.shape[0]
+    b, low, high, bend, rise = np.empty((5, n))
+    residual, diag = np.empty(n, K.dtype), np.empty(n, K.dtype)
+    for k in range(n):
+        t = W[k]
+        b[k], low[k], high[k], bend[k], rise[k] = beta[t], lower[t], upper[t], kink[t], ridge[t]
+        residual[k] = r[t]
+        diag[k] = K[k, k] + ridge[t]
+    made, gap = smo(K, diag, rise, b, residual, low, high, bend, tol, max_iter)
+    for k in range(n):
+        beta[W[k]] = b[k]
+        r[W[k]] = residual[k]
+    return made, gap
+
+
+@compiled
+def optimality(r, beta, lower, upper, kink, excess):
+    """Return both ends of the gap and the bias, and how far each row violates its condition.
+
+    `excess` is below zero where a row's condition holds, by how much it does, and -HUGE for rows
+    that take no part.  The bias is that of the free rows, or the middle of the gap without any.
+    """
+    n = r.shape[0]
+    up, down = np.empty(n), np.empty(n)
+    slopes(beta, lower, upper, kink, up, down)
+    top, bottom, total, free = -HUGE, HUGE, 0.0, 0
+    for t in range(n):
+        top = max(top, r[t] + up[t])
+        bottom = min(bottom, r[t] + down[t])
+        inside = lower[t] < beta[t] < upper[t]
+        if inside and (beta[t] != 0.0 or kink[t] == 0.0):
+            total += r[t] + up[t]
+            free += 1
+    bias = total / free if free > 0 else 0.5 * (top + bottom)
+    for t in range(n):
+        excess[t] = -HUGE
+        if lower[t] < upper[t]:
+            excess[t] = max(r[t] + up[t] - bias, bias - (r[t] + down[t]))
+    return top, bottom, bias

@@ -1,0 +1,137 @@
+"""One machine on a dense block of the kernel matrix: pairs (SMO), and Newton steps on free rows.
+
+Both lower the dual objective of `_losses`; pairs find out which rows are free, Newton steps close
+the gap where pairs stall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._budget import Budget
+from ._linear_system import SaddleSystem
+from ._losses import Dual
+from ._smo import slopes, smo
+
+CHUNK = 5_000  # pairs between two looks at the clock
+NEWTON_EVERY = 3  # pairs per row between two Newton steps
+POLISHED = 1e-4  # gaps below this are closed by Newton steps rather than by pairs
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How exactly to train, and when to stop."""
+
+    tol: float
+    budget: Budget
+    max_iter: int | None = None
+
+
+def with_ridge(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """Return K + diag(ridge) in double; rounding of a single-precision K counts as ridge."""
+    A = K.astype(float)
+    noise = 1e-6 * float(np.abs(np.diagonal(A)).mean()) if K.dtype == np.float32 else 0.0
+    A[np.diag_indices_from(A)] += ridge + noise
+    return A
+
+
+def free_rows(beta: np.ndarray, dual: Dual) -> np.ndarray:
+    """Return the rows strictly between two breakpoints of their penalty."""
+    between = (beta > dual.lower) & (beta < dual.upper)
+    return np.flatnonzero(between & ((beta != 0) | (dual.kink == 0)))
+
+
+class Block:
+    """The dual on a dense block K; `beta` and its residual `r` are improved in place."""
+
+    def __init__(self, K: np.ndarray, dual: Dual, beta: np.ndarray, r: np.ndarray):
+        self.K, self.dual, self.beta = K, dual, beta
+        self.r = r.astype(K.dtype)
+        self.diag = (np.diagonal(K) + dual.ridge).astype(K.dtype)
+
+    def descend(self, tol: float, limit: int, budget: Budget, polish: bool) -> int:
+        """Close the gap to tol and return how many pairs that took.
+
+        To polish is to close the last part of the gap by Newton steps.  (They may reopen it where
+        the free rows change; then the caller tries again.)
+        """
+        iterations = 0
+        for goal in (max(tol, POLISHED), tol) if polish else (tol,):
+            iterations += self._pairs(goal, limit - iterations, budget)
+            if polish:
+                self.newton(rounds=4)
+        return iterations
+
+    def _pairs(self, tol: float, limit: int, budget: Budget) -> int:
+        """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
+        dual, iterations = self.dual, 0
+        chunk = min(CHUNK, NEWTON_EVERY * len(self.beta))
+        since_newton = 0
+        while True:
+            made, gap = smo(
+                self.K, self.diag, dual.ridge, self.beta, self.r,
+                dual.lower, dual.upper, dual.kink, tol, chunk,
+            )  # fmt: skip
+            iterations += made
+            since_newton += made
+            if gap <= tol or iterations >= limit or budget.expired():
+                return iterations
+            if since_newton >= NEWTON_EVERY * len(self.beta):
+                self.newton(rounds=1)
+                since_newton = 0
+
+    def gap(self) -> float:
+        up, down = np.empty_like(self.beta), np.empty_like(self.beta)
+        slopes(self.beta, self.dual.lower, self.dual.upper, self.dual.kink, up, down)
+        return float((self.r + up).max() - (self.r + down).min())
+
+    def newton(self, rounds: int) -> bool:
+        """Minimise over the free rows as far as the bounds allow; True if they did not matter."""
+        for _ in range(rounds):
+            free = free_rows(self.beta, self.dual)
+            if not free.size:
+                return False
+            A = with_ridge(self.K[np.ix_(free, free)], self.dual.ridge[free])
+            system = SaddleSystem(A, True)
+            beta = self.beta[free]
+            d, _ = system.solve(self.r[free] - self.dual.kink[free] * np.sign(beta), 0.0)
+            d -= d.mean()
+            step = self._reach(free, d)
+            if not system.definite:
+                return step >= 1.0 and self._try(free, d)
+            self._move(free, min(step, 1.0) * d)
+            if step >= 1.0:
+                return True
+        return False
+
+    def _move(self, free: np.ndarray, d: np.ndarray) -> None:
+        dual, beta = self.dual, self.beta
+        low, high = dual.lower[free], dual.upper[free]
+        moved = np.clip(beta[free] + d, low, high)
+        for point in (low, high, np.zeros_like(low)):  # what a cut step brings to a breakpoint
+            moved = np.where(np.abs(moved - point) <= 1e-12 * (high - low), point, moved)
+        change = moved - beta[free]
+        beta[free] = moved
+        self.r -= change.astype(self.K.dtype) @ self.K[free]
+        self.r[free] -= dual.ridge[free] * change
+
+    def _try(self, free: np.ndarray, d: np.ndarray) -> bool:
+        """Take a step that need not be downhill (an indefinite kernel) if it closes the gap."""
+        beta, r, gap = self.beta.copy(), self.r.copy(), self.gap()
+        self._move(free, d)
+        if self.gap() <= gap:
+            return True
+        self.beta, self.r = beta, r
+        return False
+
+    def _reach(self, free: np.ndarray, d: np.ndarray) -> float:
+        """Return the longest step along d before a free row meets a breakpoint."""
+        beta, kink = self.beta[free], self.dual.kink[free]
+        high = np.where((beta < 0) & (kink > 0), 0.0, self.dual.upper[free])
+        low = np.where((beta > 0) & (kink > 0), 0.0, self.dual.lower[free])
+        room = np.where(d > 0, high - beta, beta - low)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.where(d != 0, room / np.abs(d), np.inf)
+        return float(steps.min(initial=np.inf))
