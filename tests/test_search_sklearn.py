@@ -62,7 +62,7 @@ C_GAMMA = {"C": (1e-2, 1e2), "gamma": (1e-2, 1e1)}
 SVR_SPACE = {"C": (1e-1, 1e2), "gamma": (1e-2, 1e1), "epsilon": (1e-2, 1.0)}
 RIDGE_SPACE = {"alpha": (1e-3, 1e1), "gamma": (1e-2, 1e1)}
 TIMES = {"mean_fit_time", "std_fit_time", "mean_score_time", "std_score_time"}
-EXTRAS = {"objective", "gradient_norm", "n_samples"}
+EXTRAS = {"objective", "gradient_norm", "n_samples", "tol"}
 
 
 def quick(estimator, space=None, **options):

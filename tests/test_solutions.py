@@ -17,7 +17,7 @@ from hypermargin._gram import Gram
 from hypermargin._kernels import Points, Precomputed
 from hypermargin._losses import Dual
 from hypermargin._block import Effort
-from hypermargin._train import Trained, train
+from hypermargin._train import Start, Trained, train
 
 
 def dual_objective(K, beta, dual):
@@ -31,9 +31,7 @@ def solve(K, dual, tol=1e-6, memory=1e9, budget=None, **more) -> Trained:
     gram = Gram(Points.of(K), Precomputed(), {}, memory, Workers(1), budget)
     team = Dual(*(np.atleast_2d(part) for part in astuple(dual)))
     trained = train(gram, np.arange(len(K)), team, True, Effort(tol, budget), **more)
-    return replace(
-        trained, beta=trained.beta[0], bias=trained.bias[0], values=trained.values[0]
-    )
+    return replace(trained, beta=trained.beta[0], bias=trained.bias[0], values=trained.values[0])
 
 
 def hinge(y, C):
@@ -150,7 +148,8 @@ def test_working_sets_find_the_solution_of_the_whole():
     K = rbf_kernel(X, gamma=0.3)
     dual = hinge(signs, 5.0)
     small = solve(K, dual, tol=1e-8)  # begins with some hundred rows
-    whole = solve(K, dual, tol=1e-8, guess=np.arange(len(y)))
+    everything = Start(np.zeros((1, len(y))), np.arange(len(y)), complete=True)
+    whole = solve(K, dual, tol=1e-8, start=everything)
     expected = dual_objective(K, whole.beta, dual)
     assert dual_objective(K, small.beta, dual) == pytest.approx(expected, rel=1e-10)
     assert small.bias == pytest.approx(whole.bias, abs=1e-6)

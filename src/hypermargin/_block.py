@@ -29,14 +29,6 @@ class Effort:
     max_iter: int | None = None
 
 
-def with_ridge(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    """Return K + diag(ridge) in double; rounding of a single-precision K counts as ridge."""
-    A = K.astype(float)
-    noise = 1e-6 * float(np.abs(np.diagonal(A)).mean()) if K.dtype == np.float32 else 0.0
-    A[np.diag_indices_from(A)] += ridge + noise
-    return A
-
-
 def free_rows(beta: np.ndarray, dual: Dual) -> np.ndarray:
     """Return the rows strictly between two breakpoints of their penalty."""
     between = (beta > dual.lower) & (beta < dual.upper)
@@ -93,8 +85,7 @@ class Block:
             free = free_rows(self.beta, self.dual)
             if not free.size:
                 return False
-            A = with_ridge(self.K[np.ix_(free, free)], self.dual.ridge[free])
-            system = SaddleSystem(A, True)
+            system = SaddleSystem(self.K[np.ix_(free, free)], self.dual.ridge[free], True)
             beta = self.beta[free]
             d, _ = system.solve(self.r[free] - self.dual.kink[free] * np.sign(beta), 0.0)
             d -= d.mean()

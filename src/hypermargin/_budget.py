@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -61,13 +62,52 @@ class _OneBlasThread:
 one_blas_thread = _OneBlasThread()
 
 
+class Clock:
+    """Where the time of a search goes: seconds by the name of the phase.
+
+    A phase inside another one counts for itself only.  What workers do counts for the phase in
+    which the thread that made the clock waits for them.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._thread = threading.get_ident()
+        self._open: list[str] = []
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        if threading.get_ident() != self._thread:
+            yield
+            return
+        self._charge()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._charge()
+            self._open.pop()
+
+    def _charge(self) -> None:
+        now = time.perf_counter()
+        name = self._open[-1] if self._open else "rest"
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._since
+        self._since = now
+
+
 class Workers:
-    """Threads that share the data."""
+    """Threads that share the data, and the clock of their work."""
 
     def __init__(self, n_jobs: int | None = None):
         self.count = max(1, effective_n_jobs(n_jobs))
+        self.clock = Clock()
         self._pool: ThreadPoolExecutor | None = None
         self._inside = threading.local()
+
+    @property
+    def inside(self) -> bool:
+        """Whether the caller is one of the workers."""
+        return getattr(self._inside, "yes", False)
 
     def map(self, function: Callable, items: Iterable[Any], budget: Budget) -> list:
         """Apply a function to all items; a Ctrl-C stops the workers before it is passed on.
@@ -76,7 +116,7 @@ class Workers:
         items, without more threads than asked for.
         """
         items = list(items)
-        if self.count == 1 or len(items) < 2 or getattr(self._inside, "yes", False):
+        if self.count == 1 or len(items) < 2 or self.inside:
             return [function(item) for item in items]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count)

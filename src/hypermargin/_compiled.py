@@ -111,6 +111,28 @@ def gather(K, rows, cols, out):
             target[t] = row[cols[t]]
 
 
+@compiled(fastmath={"contract", "nsz"})
+def _exp_row(row):
+    for t in range(row.shape[0]):
+        # exp(x) = 2^k 2^f with f between -1/2 and 1/2; 2^f from its Taylor polynomial
+        x = fast_max(row[t] * np.float32(1.4426950408889634), np.float32(-126.0))
+        x = x if x < np.float32(0) else np.float32(0)
+        k = np.int32(x - np.float32(0.5))
+        f = x - np.float32(k)
+        p = np.float32(0.0013333558) + f * np.float32(0.00015403530)
+        p = np.float32(0.055504109) + f * (np.float32(0.0096181291) + f * p)
+        p = np.float32(1.0) + f * (np.float32(0.69314718) + f * (np.float32(0.24022651) + f * p))
+        p *= _number((k + np.int32(127)) << np.int32(23))
+        row[t] = p if row[t] == row[t] else row[t]  # what is not a number stays so
+
+
+@compiled
+def exp_below_zero(A):
+    """Replace A by exp(min(A, 0)), in single precision."""
+    for i in range(A.shape[0]):
+        _exp_row(A[i])
+
+
 @compiled(fastmath={"contract", "nnan", "nsz", "ninf", "reassoc", "arcp"})
 def _sum_of_logs(M, K):
     one, total = np.float32(1), np.float32(0)

@@ -16,7 +16,7 @@ from ._budget import Budget, Workers
 from ._compiled import combine, dot_rows, gather
 from ._kernels import Kernel, Params, Points
 
-BLOCK_BYTES = 2**20  # a block of rows is about as large as a core's share of the cache
+BLOCK_BYTES = 2**21  # a block of rows is about as large as a core's share of the cache
 
 Columns = slice | np.ndarray
 
@@ -95,6 +95,9 @@ class Gram:
 
     def hold(self, rows: np.ndarray) -> bool:
         """Compute and keep K[rows, :], unless that takes too much memory; return whether."""
+        if len(rows) == len(self) and len(self._rows) == len(self) and not self.in_order:
+            self._slot[:] = -1  # computed again, so that the block of all rows needs no copy
+            self._held = self._held[:0]
         if (self._slot[rows] >= 0).all():
             return True
         with self._lock:
@@ -108,7 +111,8 @@ class Gram:
                 self.kernel.block(self.points.take(new[part]), self.points, self.params, block)
                 return bool(np.isfinite(block.sum()))
 
-            finite = self.workers.map(fill, self._blocks(np.arange(len(new))), self.budget)
+            with self.workers.clock.phase("rows"):
+                finite = self.workers.map(fill, self._blocks(np.arange(len(new))), self.budget)
             if not all(finite):
                 raise FloatingPointError(
                     f"the kernel matrix is not finite at {self.params}; scale the data or narrow "
@@ -118,6 +122,11 @@ class Gram:
             self._held = np.concatenate([self._held, new])
             return True
 
+    @property
+    def in_order(self) -> bool:
+        """Whether all rows that are held, and no others, come first and in their order."""
+        return bool((self._held == np.arange(len(self._held))).all())
+
     def compact(self, rows: np.ndarray, scratch: bool = False) -> np.ndarray:
         """Return K[rows, rows], contiguous; a view where all rows are held in their order.
 
@@ -125,15 +134,18 @@ class Gram:
         """
         slots = self._slot[rows]
         if (slots >= 0).all():
-            if len(rows) == len(self) and (slots == np.arange(len(self))).all():
+            if len(rows) == len(self) and self.in_order:
                 return self._rows[: len(self)]
             shape = (len(rows), len(rows))
-            out = self._scratch.array(*shape, self.dtype) if scratch else np.empty(shape, self.dtype)
+            out = (
+                self._scratch.array(*shape, self.dtype) if scratch else np.empty(shape, self.dtype)
+            )
 
             def copy(part: np.ndarray) -> None:
                 gather(self._rows, slots[part], rows, out[part[0] : part[-1] + 1])
 
-            self.workers.map(copy, self._blocks(np.arange(len(rows)), len(rows)), self.budget)
+            with self.workers.clock.phase("rows"):
+                self.workers.map(copy, self._blocks(np.arange(len(rows)), len(rows)), self.budget)
             return out
         points = self.points.take(rows)
         return np.ascontiguousarray(self.kernel.block(points, points, self.params))
@@ -163,7 +175,8 @@ class Gram:
                 combine(self._rows, slots, B, cols.start + part.start, out)
                 total[:, part] = out
 
-            self.workers.map(strip, self._strips(total.shape[1], len(rows)), self.budget)
+            with self.workers.clock.phase("outputs"):
+                self.workers.map(strip, self._strips(total.shape[1], len(rows)), self.budget)
             return total
         index = np.arange(cols.start, cols.stop) if isinstance(cols, slice) else cols
         total = np.zeros((len(B), len(index)))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ._compiled import sum_of_logs
+from ._compiled import exp_below_zero, sum_of_logs
 from ._space import Dimension
 
 Params = dict[str, float]
@@ -76,7 +76,7 @@ class Points:
     def square_distances(
         self, other: Points, out: np.ndarray | None = None, factor: float = 1.0
     ) -> np.ndarray:
-        """Return factor |x - z|^2; `factor` may be negative."""
+        """Return factor |x - z|^2; rounding may pass zero."""
         if sparse.issparse(self.X):
             product = self.inner(other, out)
             product *= -2.0
@@ -89,8 +89,7 @@ class Points:
             mirrored[:, :-2] *= -2.0
             mirrored[:, [-2, -1]] = mirrored[:, [-1, -2]]
             product = np.matmul(mirrored, other.lifted.T, out=out)
-        bound = np.minimum if factor < 0 else np.maximum  # rounding may pass zero
-        return bound(product, 0.0, out=product)
+        return product
 
 
 def _copied(source: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -144,6 +143,10 @@ class RBF(Kernel):
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
     ) -> np.ndarray:
         exponent = rows.square_distances(cols, out, -params["gamma"])
+        if exponent.dtype == np.float32 and exponent.flags.c_contiguous:
+            exp_below_zero(exponent)
+            return exponent
+        np.minimum(exponent, 0.0, out=exponent)  # rounding may pass zero
         return np.exp(exponent, out=exponent)
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:

@@ -21,13 +21,15 @@ Scores = list[dict[str, Any]]
 class Entry:
     """An evaluated point: the public record and the scores of its folds.
 
-    `out` is None where scoring would have meant fitting; `score` does that.  `look` tells a rough
-    look from an evaluation, `fault` what went wrong.
+    `out` is None where nobody may ask for the scores, or they need fits; `score` makes them.
+    `again` evaluates the point at the final tolerance, `look` tells a rough look from an
+    evaluation, `fault` what went wrong.
     """
 
     record: dict[str, Any]
     out: Scores | None
     score: Callable[[], Scores]
+    again: Callable[[], Entry] | None
     look: bool
     fault: str | None
     gradient_norm: float
@@ -52,53 +54,74 @@ class Log:
         """Return a function that logs the visits of one combination of listed values."""
 
         def record(visit: Visit) -> None:
-            out = None
-            if self.scoring.reads_outputs or (not visit.rough and visit.n_rows == prepared.n_rows):
-                out = self.scoring.score(prepared, visit)
-            fault = visit.error
-            if visit.evaluation is not None and not visit.evaluation.converged:
-                fault = "did not converge"
-            norm = np.nan
-            if visit.gradient is not None:
-                norm = float(np.linalg.norm(space.pull(visit.params, visit.gradient)))
-            gradient = visit.gradient and {n: visit.gradient[n] for n in space.names}
-            self.entries.append(
-                Entry(
-                    {
-                        "params": {**listed, **visit.params},
-                        "objective": visit.value,
-                        "gradient": gradient,
-                        "score": np.nan if out is None else self._mean_score(out),
-                        "seconds": visit.seconds,
-                        "n_samples": visit.n_rows,
-                    },
-                    out,
-                    partial(self.scoring.score, prepared, replace(visit, evaluation=None)),
-                    visit.rough,
-                    fault,
-                    norm,
-                    space,
-                )
-            )
+            self.entries.append(self._entry(prepared, listed, space, visit))
             if self.verbose > 0:
                 self._print()
 
         return record
 
+    def _entry(
+        self, prepared: Prepared, listed: Mapping[str, Any], space: Space, visit: Visit
+    ) -> Entry:
+        scoring, out = self.scoring, None
+        on_all = visit.n_rows == prepared.n_rows
+        # looks at part of the rows are many and cheap; scoring them would cost more than they do
+        if on_all and (scoring.reads_outputs or not visit.rough) or scoring.return_train_score:
+            out = scoring.score(prepared, visit)
+        fault, outputs = visit.error, None
+        if visit.evaluation is not None:
+            fault = None if visit.evaluation.converged else "did not converge"
+            outputs = visit.evaluation.outputs_only() if scoring.reads_outputs else None
+        norm = np.nan
+        if visit.gradient is not None:
+            norm = float(np.linalg.norm(space.pull(visit.params, visit.gradient)))
+        record = {
+            "params": {**listed, **visit.params},
+            "objective": visit.value,
+            "gradient": visit.gradient and {n: visit.gradient[n] for n in space.names},
+            "score": np.nan if out is None else self._mean_score(out),
+            "seconds": visit.seconds,
+            "n_samples": visit.n_rows,
+            "tol": visit.tol,
+        }
+        score = partial(scoring.score, prepared, replace(visit, evaluation=outputs, again=None))
+        again = None
+        if (evaluate_again := visit.again) is not None and scoring.reads_outputs:
+
+            def again() -> Entry:
+                return self._entry(prepared, listed, space, evaluate_again())
+
+        return Entry(record, out, score, again, visit.rough, fault, norm, space)
+
+    def best(self) -> Entry:
+        """Return the entry with the best score; of equal scores that with the least loss."""
+        kept = self.kept()
+        records = [entry.record for entry in kept]
+        scores, losses = ([record[key] for record in records] for key in ("score", "objective"))
+        return kept[best_index(np.array(scores), np.array(losses))]
+
+    def settle(self, entry: Entry) -> None:
+        """Evaluate a point again at the final tolerance, and put that in its place."""
+        if entry.again is not None:
+            self.entries[self.entries.index(entry)] = entry.again()
+
     def kept(self) -> list[Entry]:
         """Return the evaluations on the most rows on which any succeeded, failures included.
 
-        If the time was up before any, the looks on the most rows; of those that were not scored,
-        because their scores need fits, only the best.
+        If the time was up before any, the looks on the most rows.  Of evaluations whose scores
+        need fits that were not made, only the best is kept.
         """
         good = [entry for entry in self.entries if np.isfinite(entry.record["objective"])]
         chosen = [entry for entry in good if not entry.look] or good or self.entries
         best = max(chosen, key=lambda entry: (not entry.look, entry.record["n_samples"]))
         most, look = best.record["n_samples"], best.look
         kept = [e for e in self.entries if e.look == look and e.record["n_samples"] == most]
-        if any(entry.out is None for entry in kept):
+        if any(entry.out is None for entry in kept) and not self.scoring.reads_outputs:
             kept = [min(kept, key=lambda entry: entry.record["objective"])]
-            kept[0].out = kept[0].out or kept[0].score()
+        for entry in kept:
+            if entry.out is None:
+                entry.out = entry.score()
+                entry.record["score"] = self._mean_score(entry.out)
         return kept
 
     def fail(self, listed: Mapping[str, Any], n_folds: int, error: Exception) -> None:
@@ -111,8 +134,10 @@ class Log:
             "score": self._mean_score(out),
             "seconds": 0.0,
             "n_samples": len(self.scoring.y),
+            "tol": np.nan,
         }
-        self.entries.append(Entry(record, out, lambda: out, False, str(error), np.nan, Space({})))
+        entry = Entry(record, out, lambda: out, None, False, str(error), np.nan, Space({}))
+        self.entries.append(entry)
 
     def _mean_score(self, out: list[dict[str, Any]]) -> float:
         scores = [fold["test_scores"] for fold in out]
@@ -132,3 +157,12 @@ class Log:
             f"objective={record['objective']:.5g}, score={record['score']:.5g}, "
             f"{record['seconds']:.2f} s"
         )
+
+
+def best_index(scores: np.ndarray, losses: np.ndarray) -> int:
+    """Return the number of the best score; of equal ones that with the least loss."""
+    if np.isnan(scores).all():
+        return 0 if np.isnan(losses).all() else int(np.nanargmin(losses))
+    best = np.nanmax(scores)
+    tied = scores >= best - 1e-12 * (1.0 + abs(best))
+    return int(np.where(tied & ~np.isnan(losses), losses, np.inf).argmin())

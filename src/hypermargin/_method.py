@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from ._objective import Objective, SearchEnded, Visit
-from ._optimisers import Optimiser
+from ._optimisers import Found, Optimiser
 from ._prepare import Prepared
 from ._space import lattice
 
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
-RIVAL = 1.1  # places within this factor of the best one are descended from, too
+RIVAL = 1.03  # places within this factor of the best one are descended from, too
+WORK = 1e-2  # optimality gap on the way, where there are many rows; libsvm ends at 1e-3
 STARTS = 2  # places from which the first level descends; one more where it is the only level
 
 
@@ -29,27 +30,43 @@ def tune(
     not enough, because smooth errors have local minima; a look on few rows costs almost nothing.
     """
     space, bounds = objective.space, objective.space.bounds
-    level = objective.on(levels[0] if len(space) else None)
+    several = len(levels) > 1 and len(space) > 0
+    work = WORK if several else None
+    level = objective.on(levels[0] if several else None, tol=work)
     try:
         if not len(space):  # nothing but listed values: a point of a grid
             level(np.empty(0))
             return level.best
         n_starts = STARTS + (len(levels) == 1)
-        looks = [(level.look(theta), theta) for theta in lattice(space, n_looks(objective))]
+        places = list(lattice(space, n_looks(objective)))
+        looks = list(zip(level.looks(places), places, strict=True))
         starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
-        ends = [optimise(level, start, bounds, tol, None) for start in starts]
+        # where the only level is a small one evaluations are cheap, on subsets they are inexact
+        coarse_tol = 2.0 * tol if several else 0.2 * tol
+        ends = [optimise(level, start, bounds, coarse_tol, None) for start in starts]
         for rows in levels[1:]:
-            coarse, level = level, objective.on(rows, start=level.state)
+            coarse, level = level, objective.on(rows, level.state, work)
             ratio = level.n_rows / coarse.n_rows
             # which of several minima is the best one often shows only on more rows
-            ends = [replace(end, theta=space.drift(end.theta, ratio)) for end in ends]
+            ends = [replace(end, theta=space.drift(end.theta, ratio)) for end in apart(ends)]
             least = min(level(end.theta)[0] for end in ends)
-            rivals = [end for end in ends if level(end.theta)[0] <= RIVAL * least]
-            ends = [optimise(level, end.theta, bounds, tol, end.curvature) for end in rivals]
+            last = rows is None
+            near, fine = (1.0, tol) if last else (RIVAL, coarse_tol)
+            rivals = [end for end in ends if level(end.theta)[0] <= near * least]
+            ends = [optimise(level, end.theta, bounds, fine, end.curvature) for end in rivals]
             ends = [min(ends, key=lambda end: end.value)]
     except SearchEnded:
         pass
     return level.best
+
+
+def apart(ends: Sequence[Found], distance: float = 1.0) -> list[Found]:
+    """Return the ends without those that are near a better one: one minimum, found twice."""
+    chosen: list[Found] = []
+    for end in sorted(ends, key=lambda end: end.value):
+        if all(np.abs(end.theta - other.theta).max() > distance for other in chosen):
+            chosen.append(end)
+    return chosen
 
 
 def n_looks(objective: Objective) -> int:

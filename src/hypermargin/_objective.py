@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from ._budget import Budget
 from ._criteria import Criterion
 from ._prepare import Prepared
-from ._problem import Evaluation, State
+from ._problem import CrossValidation, Evaluation, State
 from ._space import Space
 
+LOOK = 0.05  # optimality gap of a look, in units of the targets
 FAILED = 1e100  # what an optimiser is told of a point that cannot be evaluated
 
 
@@ -32,7 +34,9 @@ class Visit:
     evaluation: Evaluation | None  # None: it could not be evaluated
     n_rows: int
     seconds: float
-    rough: bool
+    rough: bool  # a look: no gradient
+    tol: float  # optimality gap that the machines were trained to
+    again: Callable[[], Visit] | None  # evaluates it at the final tolerance; None if that was it
     error: str | None = None
 
 
@@ -65,25 +69,52 @@ class Objective:
         self.evaluations_on_all = 0
         self.visited = False
 
-    def on(self, rows: np.ndarray | None, start: State | None = None) -> Level:
-        """Return the objective on some rows (None: on all of them)."""
-        return Level(self, rows, start)
+    def on(
+        self, rows: np.ndarray | None, start: State | None = None, tol: float | None = None
+    ) -> Level:
+        """Return the objective on some rows (None: on all of them), at a coarser tolerance or not.
+
+        What is evaluated at a coarser one can be evaluated `again`.
+        """
+        return Level(self, rows, start, max(tol or 0.0, self.tol))
 
 
 class Level:
     """The objective on a fixed set of rows; keeps the best visit and starts warm from it."""
 
-    def __init__(self, objective: Objective, rows: np.ndarray | None, start: State | None):
+    def __init__(
+        self, objective: Objective, rows: np.ndarray | None, start: State | None, tol: float
+    ):
         self.objective = objective
+        self.tol = tol
         self.rows = rows
         self.n_rows = objective.prepared.n_rows if rows is None else int(rows.sum())
         self.state = start
         self.best: Visit | None = None
         self._known: dict[bytes, tuple[float, np.ndarray]] = {}
 
-    def look(self, theta: np.ndarray) -> float:
-        """Return a rough value only: a loose gap, few pair updates, no gradient."""
-        return self._visit(theta, rough=True).value * self._lean(theta)[0]
+    def looks(self, thetas: Iterable[np.ndarray]) -> list[float]:
+        """Return rough values only: a loose gap, few pair updates, no gradient.
+
+        Places are looked at side by side, one per thread.
+        """
+        whole = self.objective
+        problem = whole.prepared.problem
+
+        def look(theta: np.ndarray) -> Visit | None:
+            if whole.visited and whole.budget.expired():
+                return None
+            return self._measure(theta, LOOK, problem.of_thread())
+
+        values = []
+        with problem.workers.clock.phase("look"):
+            visits = problem.workers.map(look, thetas, whole.budget)
+        for visit in visits:
+            if visit is None:
+                raise SearchEnded
+            self._note(visit)
+            values.append(visit.value * self._lean(visit.theta)[0])
+        return values
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return value and gradient; a point that is asked for again is not evaluated again."""
@@ -92,11 +123,22 @@ class Level:
             self._known[key] = self._value_and_grad(theta)
         return self._known[key]
 
+    def verify(self, theta: np.ndarray) -> Visit:
+        """Evaluate a point at the final tolerance."""
+        return self._measure(theta, self.objective.tol, self.objective.prepared.problem)
+
     def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        visit = self._visit(theta, rough=False)
+        whole = self.objective
+        if whole.visited and whole.budget.expired():
+            raise SearchEnded
+        if self.rows is None and whole.evaluations_on_all >= whole.max_evals:
+            raise SearchEnded
+        visit = self._measure(theta, self.tol, whole.prepared.problem)
+        whole.evaluations_on_all += self.rows is None
+        self._note(visit)
         if visit.gradient is None:
             return FAILED, np.zeros(len(theta))
-        gradient = self.objective.space.pull(visit.params, visit.gradient)
+        gradient = whole.space.pull(visit.params, visit.gradient)
         factor, slope = self._lean(theta)
         return visit.value * factor, factor * (gradient + visit.value * slope)
 
@@ -112,45 +154,54 @@ class Level:
         slope = self.objective.space.lean * np.sqrt(500.0 / self.n_rows)
         return float(np.exp(slope @ theta)), slope
 
-    def _visit(self, theta: np.ndarray, rough: bool) -> Visit:
+    def _note(self, visit: Visit) -> None:
+        """Record a visit, and start from it in future if it is the best."""
         whole = self.objective
-        if whole.visited and whole.budget.expired():
-            raise SearchEnded
-        if self.rows is None and not rough and whole.evaluations_on_all >= whole.max_evals:
-            raise SearchEnded
-        clock = time.perf_counter()
-        params = whole.space.params(theta)
-        try:
-            evaluation, value, gradient = self._evaluate(params, rough)
-            error = None
-        except FloatingPointError as failure:
-            evaluation, value, gradient, error = None, np.nan, None, str(failure)
-        seconds = time.perf_counter() - clock
-        visit = Visit(
-            theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, error
-        )
-        whole.evaluations_on_all += self.rows is None and not rough
         # A point that the clock cut short is kept only if there is nothing else.
-        unfinished = evaluation is not None and not evaluation.converged
+        unfinished = visit.evaluation is not None and not visit.evaluation.converged
         if unfinished and whole.visited and whole.budget.expired():
             raise SearchEnded
         whole.visited = True
         whole.record(visit)
         if np.isfinite(visit.value) and (self.best is None or visit.value < self.best.value):
             self.best = replace(visit, evaluation=None)  # an evaluation holds a kernel matrix
-            if visit.evaluation is not None and not rough:
+            if visit.evaluation is not None and not visit.rough:
                 self.state = visit.evaluation.state
-        return visit
+
+    def _measure(self, theta: np.ndarray, tol: float, problem: CrossValidation) -> Visit:
+        """Evaluate a point; the tolerance tells whether it is a look."""
+        clock = time.perf_counter()
+        params = self.objective.space.params(theta)
+        rough = tol >= LOOK
+        try:
+            evaluation, value, gradient = self._evaluate(params, tol, problem)
+            error = None
+        except FloatingPointError as failure:
+            evaluation, value, gradient, error = None, np.nan, None, str(failure)
+        seconds = time.perf_counter() - clock
+        again = None if tol <= self.objective.tol else partial(self.verify, theta)
+        return Visit(
+            theta,
+            params,
+            value,
+            gradient,
+            evaluation,
+            self.n_rows,
+            seconds,
+            rough,
+            tol,
+            again,
+            error,
+        )
 
     def _evaluate(
-        self, params: dict[str, float], rough: bool
+        self, params: dict[str, float], tol: float, problem: CrossValidation
     ) -> tuple[Evaluation, float, dict[str, float] | None]:
         whole = self.objective
-        prepared = whole.prepared
-        tol = (max(whole.tol, 1e-2) if rough else whole.tol) * prepared.targets.scale
-        evaluation = prepared.problem.evaluate(
+        prepared, rough = whole.prepared, tol >= LOOK
+        evaluation = problem.evaluate(
             prepared.model.bare(params),
-            tol=tol,
+            tol=tol * prepared.targets.scale,
             warm=None if rough else self.state,
             rows=self.rows,
             budget=whole.budget,

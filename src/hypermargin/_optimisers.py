@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from ._compiled import compiled
+
 ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
@@ -105,7 +107,7 @@ def quadratic_model(
     bounds: np.ndarray,
     tol: float,
     curvature: np.ndarray | None = None,
-    radius: float = 1.0,
+    radius: float = 0.7,
     most: int = 10,
 ) -> Found:
     """Trust-region steps on a quadratic model that is fitted to all values and gradients seen.
@@ -138,7 +140,7 @@ def quadratic_model(
         if gain < 0.25 * promise:
             radius = 0.5 * length
         elif gain > 0.7 * promise and length > 0.9 * radius:
-            radius = min(2.5, 2.0 * radius)
+            radius = min(1.0, 1.5 * radius)
         if gain > 0.0:
             best = seen[-1]
             if gain <= tol:
@@ -180,17 +182,31 @@ def _fit_curvature(seen: list, best: tuple, scale: float, prior: np.ndarray) -> 
 
 def _minimise_model(g: np.ndarray, H: np.ndarray, box: np.ndarray) -> tuple[np.ndarray, float]:
     """Minimise g'd + d'Hd/2 over a box; return d and the decrease."""
-
-    def model(d: np.ndarray) -> tuple[float, np.ndarray]:
-        return float(g @ d + 0.5 * d @ H @ d), g + H @ d
-
     descent = np.clip(-g / max(float(np.abs(g).max()), 1e-300), *box.T)
-    runs = [
-        minimize(model, d, jac=True, method="L-BFGS-B", bounds=box)
-        for d in (np.zeros(len(g)), descent)
-    ]
-    found = min(runs, key=lambda run: run.fun)
-    return np.clip(found.x, *box.T), max(0.0, -float(found.fun))
+    runs = [_coordinate_descent(g, H, box, d) for d in (np.zeros(len(g)), descent)]
+    d = min(runs, key=lambda d: float(g @ d + 0.5 * d @ H @ d))
+    return d, max(0.0, -float(g @ d + 0.5 * d @ H @ d))
+
+
+@compiled
+def _coordinate_descent(g, H, box, start):
+    """Minimise along one coordinate after the other, also where the model curves downwards."""
+    d = start.copy()
+    for _ in range(500):
+        moved = 0.0
+        for i in range(len(g)):
+            low, high = box[i]
+            slope = g[i] + (H[i] * d).sum() - H[i, i] * d[i]
+            if H[i, i] > 1e-12:
+                new = min(max(-slope / H[i, i], low), high)
+            else:  # the better end
+                worth = slope * (high - low) + 0.5 * H[i, i] * (high**2 - low**2)
+                new = high if worth < 0.0 else low
+            moved = max(moved, abs(new - d[i]))
+            d[i] = new
+        if moved < 1e-9:
+            break
+    return d
 
 
 OPTIMISERS: dict[str, Optimiser] = {"lbfgs": lbfgs, "quadratic_model": quadratic_model}

@@ -18,7 +18,9 @@ one per machine, and a kernel never sees more than that.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,7 +33,7 @@ from ._gram import Columns, Gram, RowStore
 from ._kernels import Kernel, Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual, Loss
-from ._train import WHOLE, Trained, free_block, train
+from ._train import MOST, WHOLE, Start, Trained, train
 
 SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is enough
 
@@ -94,6 +96,14 @@ class Evaluation:
     state: State
     converged: bool
 
+    def outputs_only(self) -> Evaluation:
+        """Return a copy that keeps no kernel matrix alive."""
+        return Evaluation(self.outputs, self.test, _gone, _gone, {}, self.converged)
+
+
+def _gone(*_: Any) -> Any:
+    raise RuntimeError("only the outputs of this evaluation were kept.")
+
 
 class CrossValidation:
     """All folds of a kernel machine as one function of its hyperparameters.
@@ -132,10 +142,30 @@ class CrossValidation:
         self.values = values
         self.memory = memory / len(designs)
         self.workers = workers or Workers(1)
-        self._stores = [(RowStore(), RowStore()) for _ in designs]
+        self._lock = threading.Lock()
         self._latest: object = None
+        self.release()
         self._views: tuple[np.ndarray | None, list[_View]] | None = None
         self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
+
+    def of_thread(self) -> CrossValidation:
+        """Return a problem like this one with memory of its own, for evaluations side by side."""
+        if not self.workers.inside:
+            return self
+        with self._lock:
+            return self._twins.setdefault(threading.get_ident(), self._twin())
+
+    def _twin(self) -> CrossValidation:
+        twin = copy(self)
+        twin.release()
+        return twin
+
+    def release(self) -> None:
+        """Give the memory of kernel matrices back; the next evaluation takes what it needs."""
+        self._stores = [(RowStore(), RowStore()) for _ in self.designs]
+        self._grams = dict[int, Gram]()
+        self._twins = dict[int, CrossValidation]()
+        self._latest = None
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
@@ -144,11 +174,20 @@ class CrossValidation:
     def gram(
         self, number: int, points: Points, params: Params, budget: Budget, single: bool
     ) -> Gram:
-        """Return the kernel matrix of a design, or of some of its points."""
-        return Gram(
-            points, self.kernel, params, self.memory, self.workers, budget,
-            *self._stores[number], single,
-        )  # fmt: skip
+        """Return the kernel matrix of a design, or of some of its points.
+
+        If it is that of the latest evaluation, the rows that this has computed are still there.
+        """
+        params = {name: params[name] for name in self.kernel.hyperparameters}
+        wanted = points.single if single else points
+        latest = self._grams.get(number)
+        if latest is None or latest.points is not wanted or latest.params != params:
+            self._grams[number] = Gram(
+                points, self.kernel, params, self.memory, self.workers, budget,
+                *self._stores[number], single,
+            )  # fmt: skip
+        self._grams[number].budget = budget
+        return self._grams[number]
 
     def evaluate(
         self,
@@ -190,7 +229,7 @@ class CrossValidation:
         def pullback(delta: Sequence[np.ndarray]) -> Params:
             if self._latest is not token:
                 raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
-            with one_blas_thread:
+            with one_blas_thread, self.workers.clock.phase("adjoint"):
                 gradients = [part.pullback(delta) for part in parts]
             return {n: sum(g[n] for g in gradients) for n in self.hyperparameters}
 
@@ -283,8 +322,10 @@ class _TrainedDesign:
             problem.loss.dual(y, weight, self.params)
             for y, weight in zip(view.y, view.weight, strict=True)
         ]
-        self.trained = self._train(warm)
-        self.outputs = {f: self._outputs(f) for f in view.folds}
+        with problem.workers.clock.phase("train"):
+            self.trained = self._train(warm)
+        with problem.workers.clock.phase("outputs"):
+            self.outputs = {f: self._outputs(f) for f in view.folds}
 
     def _map(self, function: Callable, items: Any) -> list:
         return self.problem.workers.map(function, items, self.effort.budget)
@@ -296,21 +337,22 @@ class _TrainedDesign:
         # held here by all threads, before the machines share them
         if len(view.rows) <= 2 * WHOLE:
             self.gram.hold(np.arange(len(view.rows)))
-        elif guesses := [view.members[c][s[1]] for c, s in enumerate(starts) if s is not None]:
-            self.gram.hold(np.unique(np.concatenate(guesses)))
+        else:
+            guess = np.zeros(len(view.rows), dtype=bool)
+            for members, start in zip(view.members, starts, strict=True):
+                if start is not None:
+                    guess[members[start.active]] = True
+            if guess.sum() <= MOST * len(guess):
+                self.gram.hold(np.flatnonzero(guess))
 
         def run(c: int) -> Trained:
-            beta, guess = starts[c] or (None, None)
             bias = self.problem.loss.bias
-            return train(self.gram, view.members[c], self.duals[c], bias, self.effort, beta, guess)
+            return train(self.gram, view.members[c], self.duals[c], bias, self.effort, starts[c])
 
         return self._map(run, columns)
 
-    def _start(self, start: WarmStart | None, c: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Carry coefficients over to other bounds and more rows: what was at a bound stays there.
-
-        Returns them and the members that were active.
-        """
+    def _start(self, start: WarmStart | None, c: int) -> Start | None:
+        """Carry coefficients over to other bounds and more rows: what was at a bound stays there."""
         if start is None:
             return None
         view, dual = self.view, self.duals[c]
@@ -327,7 +369,7 @@ class _TrainedDesign:
         beta = np.zeros(dual.target.shape)
         beta[:, to] = np.where((old >= high) & (high > 0), dual.upper[:, to], moved)
         active = at[start.active]
-        return beta, active[active >= 0]
+        return Start(beta, active[active >= 0], len(start.rows) >= len(members))
 
     def state(self) -> State:
         return {
@@ -397,9 +439,7 @@ class _TrainedDesign:
         self._map(solve, range(n_folds))
         return self.problem.loss.pullback(view.y[c], view.weight[c], cotangent)
 
-    def _adjoint(
-        self, c: int, i: int, delta: np.ndarray, cotangent: Dual, e: np.ndarray
-    ) -> None:
+    def _adjoint(self, c: int, i: int, delta: np.ndarray, cotangent: Dual, e: np.ndarray) -> None:
         """Solve eq. (14) for one machine; write cotangents on its dual, and -v to its rows of e."""
         view, t, dual, gram = self.view, self.trained[c], self.duals[c], self.gram
         members, support, beta = view.members[c], t.support[i], t.beta[i]
@@ -410,8 +450,9 @@ class _TrainedDesign:
         used = members[np.concatenate([support, bound])]
         Ku = gram.dot(used, view.test_columns[view.folds[i]], delta)
         if t.free[i]:
-            block = free_block(gram, members, dual.ridge[i], support)
-            v, shift = SaddleSystem(block, self.problem.loss.bias).solve(Ku[: len(support)], total)
+            block = gram.block(members[support], members[support])
+            system = SaddleSystem(block, dual.ridge[i, support], self.problem.loss.bias)
+            v, shift = system.solve(Ku[: len(support)], total)
         else:  # the bias is the mean of the two end rows' residuals, nothing else moves
             v, shift = np.full(2, 0.5 * total), 0.0
         w = np.zeros(len(beta))

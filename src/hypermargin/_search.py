@@ -26,7 +26,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight
 from ._adapters import Model, read_model
 from ._budget import Budget, Workers
 from ._criteria import Criterion, criterion_for
-from ._log import Entry, Log
+from ._log import Entry, Log, best_index
 from ._method import nested_rows, tune
 from ._objective import Objective
 from ._optimisers import choose_optimiser
@@ -82,8 +82,9 @@ class GradientSearchCV(BaseSearchCV):
     max_evals : int, default=50
         Most evaluations on all rows, for each combination of listed values; the rough looks before
         the descent are not counted.
-    tol : float, default=1e-3
-        The search ends when a step changes the smooth loss by less than this, relatively.
+    tol : float, default=5e-3
+        The search ends when a step changes the smooth loss by less than this, relatively; with
+        few rows, where evaluations are cheap, a fifth of it.
     time_budget : float, default=None
         Seconds after which the search returns the best point so far; `refit` comes on top.
         (Scorers that are plain functions get models that scikit-learn fits, which cannot be
@@ -143,7 +144,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         return_train_score: bool = False,
         random_state: Any = None,
         max_evals: int = 50,
-        tol: float = 1e-3,
+        tol: float = 5e-3,
         time_budget: float | None = None,
         memory_limit: float = 4000,
     ):
@@ -201,7 +202,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.return_train_score,
         )
         log = Log(scoring, self._leading_metric(scorers), self.verbose)
-        self._search(combinations, self._criterion(scorers), splits, log)
+        seconds = self._search(combinations, self._criterion(scorers), splits, log)
         results = self._collect(log, len(splits))
         for doubt in model.adapter.doubts(model.machine, targets):
             self._warn(f"The refitted model may differ from the search: {doubt}.")
@@ -209,6 +210,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.n_splits_ = len(splits)
         self.cv_results_ = results
         self.history_ = [entry.record for entry in log.entries]
+        self.seconds_ = seconds
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
         first_scores = (log.kept()[0].out or [])[0]["test_scores"]
         self.multimetric_ = isinstance(first_scores, dict)
@@ -272,12 +274,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Return the row with the best score; of equal scores that with the least smooth loss."""
         if callable(refit):
             return BaseSearchCV._select_best_index(refit, refit_metric, results)
-        scores, losses = results[f"mean_test_{refit_metric}"], results["objective"]
-        if np.isnan(scores).all():
-            return int(np.nanargmin(losses))
-        best = np.nanmax(scores)
-        tied = scores >= best - 1e-12 * (1.0 + abs(best))
-        return int(np.where(tied & ~np.isnan(losses), losses, np.inf).argmin())
+        return best_index(results[f"mean_test_{refit_metric}"], results["objective"])
 
     def _search(
         self,
@@ -285,8 +282,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         criterion: Criterion,
         splits: list,
         log: Log,
-    ) -> None:
-        """Tune every combination of listed values, until the time is up or Ctrl-C is pressed."""
+    ) -> dict[str, float]:
+        """Tune every combination of listed values, until the time is up or Ctrl-C is pressed.
+
+        Returns where the time went.
+        """
         budget, workers = Budget(self.time_budget), Workers(self.n_jobs)
         rng = check_random_state(self.random_state)
         memory = self.memory_limit * 2**20
@@ -320,6 +320,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 )
                 optimise = choose_optimiser(len(space))
                 tune(objective, nested_rows(prepared, rng), optimise, self.tol)
+                if len(combinations) > 1:
+                    prepared.problem.release()
+            while (best := log.best()).again is not None and not budget.expired():
+                log.settle(best)
         except KeyboardInterrupt:
             if not log.entries:
                 raise
@@ -327,6 +331,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         else:
             if budget.expired():
                 self._warn_early(f"reached time_budget={self.time_budget}")
+        return workers.clock.seconds
 
     def _space(self, prepared: Prepared, ranges: Mapping[str, Any]) -> Space:
         model = prepared.model
@@ -349,6 +354,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             "objective": [entry.record["objective"] for entry in kept],
             "gradient_norm": [entry.gradient_norm for entry in kept],
             "n_samples": [entry.record["n_samples"] for entry in kept],
+            "tol": [entry.record["tol"] for entry in kept],
         }
         params = [entry.record["params"] for entry in kept]
         return self._format_results(params, n_splits, out, extra)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._block import CHUNK, NEWTON_EVERY, POLISHED, Block, Effort, free_rows, with_ridge
+from ._block import CHUNK, NEWTON_EVERY, POLISHED, Block, Effort, free_rows
 from ._gram import Columns, Gram
 from ._linear_system import SaddleSystem
 from ._losses import Dual
@@ -20,8 +20,21 @@ from ._smo import optimality, slopes, smo_on_rows
 
 PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
 WHOLE = 600  # with at most so many rows there is no point in a working set
-NEAR = 0.2  # rows so close to a violation, in units of the usual distance, are taken along
-AHEAD = 0.5  # the same for the working set of the next evaluation, whose hyperparameters differ
+MOST = 0.7  # a working set of so large a part of the rows may as well be all of them
+NEAR = 0.1  # rows so close to a violation, in units of the target, are taken along
+AHEAD = 0.2  # the same for the working set of the next evaluation, whose hyperparameters differ
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to begin: coefficients (folds, rows), and the rows that are likely to matter.
+
+    `complete` tells whether these were chosen among all rows that there are now.
+    """
+
+    beta: np.ndarray
+    active: np.ndarray
+    complete: bool
 
 
 @dataclass
@@ -51,20 +64,18 @@ def train(
     dual: Dual,
     bias: bool,
     effort: Effort,
-    start: np.ndarray | None = None,
-    guess: np.ndarray | None = None,
+    start: Start | None = None,
 ) -> Trained:
     """Minimise the duals of all folds, rows of `dual`, over `members`, rows of the Gram matrix.
 
-    Rows with lower = upper take no part, but get their values.  `start` are coefficients to begin
-    with and `guess` the rows that are likely to matter.
+    Rows with lower = upper take no part, but get their values.
     """
     if np.isinf(dual.upper).all():
         return _solve_unbounded(gram, members, dual, bias)
     if not bias or np.isinf(dual.upper).any():
         raise ValueError("this dual has no solver: bounds need a bias and must all be finite.")
     team = _Team(gram, members, dual, start)
-    team.run(effort, guess)
+    team.run(effort)
     return team.finish(effort.tol)
 
 
@@ -85,7 +96,8 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
 
     def solve(f: int) -> None:
         rows = support[f]
-        system = SaddleSystem(free_block(gram, members, dual.ridge[f], rows), bias)
+        block = gram.block(members[rows], members[rows])
+        system = SaddleSystem(block, dual.ridge[f, rows], bias)
         beta[f, rows], shift[f] = system.solve(dual.target[f, rows], 0.0)
 
     gram.workers.map(solve, range(len(beta)), gram.budget)
@@ -96,13 +108,6 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
     return Trained(beta, shift, values, support, sign, everywhere, used, nothing, True, 0)
 
 
-def free_block(
-    gram: Gram, members: np.ndarray, ridge: np.ndarray, free: np.ndarray
-) -> np.ndarray:
-    """Return the free block of K + diag(ridge)."""
-    return with_ridge(gram.block(members[free], members[free]), ridge[free])
-
-
 def _columns(gram: Gram, members: np.ndarray) -> Columns:
     return slice(0, len(gram)) if len(members) == len(gram) else members
 
@@ -110,23 +115,26 @@ def _columns(gram: Gram, members: np.ndarray) -> Columns:
 class _Team:
     """beta and its residual on all rows in all folds, improved on one working set after another."""
 
-    def __init__(self, gram: Gram, members: np.ndarray, dual: Dual, start: np.ndarray | None):
-        self.gram, self.members, self.dual = gram, members, dual
+    def __init__(self, gram: Gram, members: np.ndarray, dual: Dual, start: Start | None):
+        self.gram, self.members, self.dual, self.start = gram, members, dual, start
         self.n_folds = len(dual.target)
         self.trainable = np.flatnonzero((dual.lower < dual.upper).any(axis=0))
+        target = dual.target[0]
+        self.unit = min(2.0 * float(np.std(target)), 0.5 * float(np.ptp(target)))
         self.iterations = np.zeros(self.n_folds, dtype=int)
         self.r = np.array(dual.target)
-        self.noise, self.bias, self.top, self.bottom = np.zeros((4, self.n_folds))
+        self.noise, self.bias = np.zeros((2, self.n_folds))
+        self.top, self.bottom = np.full(self.n_folds, np.inf), np.zeros(self.n_folds)
+        self.known = False  # whether `r` is up to date, at least on the working set
         self.excess = np.empty(dual.target.shape)
         self.beta = np.zeros(dual.target.shape)
         if start is not None:
             for f in range(self.n_folds):
-                self.beta[f] = feasible(start[f], of_fold(dual, f))
-        self.refresh(list(range(self.n_folds)))
+                self.beta[f] = feasible(start.beta[f], of_fold(dual, f))
 
     def refresh(self, folds: list[int]) -> None:
         """Compute residuals and optimality anew, in double precision."""
-        dual = self.dual
+        dual, self.known = self.dual, True
         values = np.zeros((len(folds), len(self.members)))
         if self.beta[folds].any():
             columns = _columns(self.gram, self.members)
@@ -143,27 +151,30 @@ class _Team:
     def gap(self) -> np.ndarray:
         return self.top - self.bottom
 
-    def run(self, effort: Effort, guess: np.ndarray | None) -> None:
+    def run(self, effort: Effort) -> None:
         """Optimise on working sets until no row outside violates its condition in any fold."""
         limit = PATIENCE if effort.max_iter is None else effort.max_iter
-        tol = np.maximum(effort.tol, self.noise)
-        W = self._first(guess)
+        W = self._first()
         # whether W has most of the rows that matter, so that it is worth an exact solution
-        settled = guess is not None or len(W) == len(self.trainable)
+        settled = len(W) == len(self.trainable)
+        settled = settled or (self.start is not None and self.start.complete)
+        tol = np.maximum(effort.tol, self.noise)
         tries = 0
         while (todo := np.flatnonzero(self.gap > tol)).size and tries < 6:
             self.gram.hold(self.members[W])
             # rounding in single precision may leave a gap; after three tries, use double
             K = self.gram.compact(self.members[W], scratch=True)
             K = K.astype(float) if tries >= 3 else K
-            goal = tol if settled else np.maximum(tol, 0.05 * self.gap)
+            if not self.known:
+                self._residuals_on(W, K)
+            goal = tol if settled else np.maximum(tol, 0.05 * np.minimum(self.gap, self.unit))
             self._improve(K, W, todo, goal, limit, effort)
             tol = np.maximum(effort.tol, self.noise)
             if (self.iterations[todo] >= limit).any() or effort.budget.expired():
                 return
             grown = self._next(W, tol)
             tries = tries + 1 if settled and np.array_equal(grown, W) else 0
-            settled, W = len(grown) < 1.1 * len(W), grown
+            settled, W = len(grown) < 1.5 * len(W), grown
 
     def _improve(
         self,
@@ -192,11 +203,21 @@ class _Team:
         self.gram.workers.map(improve, folds, effort.budget)
         self.refresh(folds.tolist())
 
-    def _first(self, guess: np.ndarray | None) -> np.ndarray:
+    def _residuals_on(self, W: np.ndarray, K: np.ndarray) -> None:
+        """Compute residuals on W only: all rows that have a coefficient are in it."""
+        dual, beta = self.dual, self.beta[:, W]
+        values = np.zeros(beta.shape)
+        if beta.any():
+            values = (beta.astype(K.dtype) @ K).astype(float)
+        self.r[:, W] = dual.target[:, W] - dual.ridge[:, W] * beta - values
+        self.known = True
+
+    def _first(self) -> np.ndarray:
+        """Return the first working set."""
         trainable = self.trainable
         if len(trainable) <= min(WHOLE, self.gram.capacity):
             return trainable
-        if guess is None:
+        if self.start is None:
             # as many of each target side as there is room for, evenly spread
             target = self.dual.target[0, trainable]
             side = target > np.median(target)
@@ -204,15 +225,23 @@ class _Team:
                 [part[np.linspace(0, len(part) - 1, min(len(part), WHOLE // 2)).astype(int)]
                  for part in (trainable[side], trainable[~side]) if len(part)]
             )  # fmt: skip
+        else:
+            guess = self.start.active
         wanted = self.beta.any(axis=0)
         wanted[guess] = True
-        chosen = trainable[wanted[trainable]]
-        return chosen if len(chosen) <= self.gram.capacity else self._worst()
+        return self._fitting(wanted)
+
+    def _fitting(self, wanted: np.ndarray) -> np.ndarray:
+        """Return the wanted rows; all if that is most of them, the worst if memory is short."""
+        chosen, capacity = self.trainable[wanted[self.trainable]], self.gram.capacity
+        if len(chosen) > MOST * len(self.trainable) and len(self.trainable) <= capacity:
+            return self.trainable
+        return chosen if len(chosen) <= capacity else self._worst()
 
     def _next(self, W: np.ndarray, tol: np.ndarray) -> np.ndarray:
         """Add rows that violate their condition, the worst first, and those that are near to it.
 
-        The set at most doubles: many violations are gone once the worst ones are.
+        The set at most trebles: many violations are gone once the worst ones are.
         """
         if len(W) == len(self.trainable):
             return W
@@ -222,12 +251,10 @@ class _Team:
         excess = self.excess[:, outside].max(axis=0)
         if not (self.excess[:, outside] > tol[:, None]).any():
             return W
-        near = excess > -NEAR * float(np.median(np.abs(excess)))
-        worst = np.argsort(-excess, kind="stable")[: min(len(W), int(near.sum()))]
+        near = excess > -NEAR * self.unit
+        worst = np.argsort(-excess, kind="stable")[: min(2 * len(W), int(near.sum()))]
         chosen[outside[worst]] = True
-        if chosen.sum() > 0.8 * len(self.trainable) and len(self.trainable) <= self.gram.capacity:
-            return self.trainable
-        return np.flatnonzero(chosen) if chosen.sum() <= self.gram.capacity else self._worst()
+        return self._fitting(chosen)
 
     def _worst(self) -> np.ndarray:
         """Return the rows that violate most in any fold, as many as memory holds."""
@@ -285,9 +312,11 @@ class _Team:
         """Return the rows that are, or may soon become, support vectors."""
         if len(self.trainable) <= WHOLE:
             return self.trainable
-        excess = self.excess[:, self.trainable].max(axis=0)
-        close = excess > -AHEAD * float(np.median(np.abs(excess)))
-        return self.trainable[close | self.beta[:, self.trainable].any(axis=0)]
+        return self.trainable[self._close(AHEAD)[self.trainable]]
+
+    def _close(self, distance: float) -> np.ndarray:
+        """Tell which rows have a coefficient or are within a distance of a violation."""
+        return (self.excess.max(axis=0) > -distance * self.unit) | self.beta.any(axis=0)
 
 
 def feasible(start: np.ndarray, dual: Dual) -> np.ndarray:
