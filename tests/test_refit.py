@@ -19,9 +19,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import linear_kernel, pairwise_kernels, rbf_kernel
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC
 from sklearn.utils.validation import check_is_fitted
 
+from hypermargin import GradientSearchCV
 from hypermargin._refit import Solution, can_install, install
 
 NAMES = np.array(["pear", "apple", "fig", "quince"], dtype=object)
@@ -297,8 +300,8 @@ def test_own_solutions_predict_like_a_cold_fit(n_classes):
     solutions = []
     for c in range(outputs.shape[1]):
         s = evaluation.state[0, c]
-        bias = np.mean(outputs[:, c] - K[:, s.rows] @ s.beta)
-        solutions.append(Solution(s.rows, s.beta, bias, 1))
+        np.testing.assert_allclose(K[:, s.rows] @ s.beta[0] + s.bias[0], outputs[:, c], atol=1e-6)
+        solutions.append(Solution(s.rows, s.beta[0], s.bias[0], 1))
     kept = np.setdiff1d(np.arange(len(y)), test)
     weight = np.isin(np.arange(len(y)), kept).astype(float)
     mine = install(clone(machine), X, y, weight, solutions)
@@ -347,3 +350,34 @@ def test_errors_are_those_of_fit_and_leave_no_trace():
     with pytest.raises(ValueError, match="sample_weight and X have incompatible shapes"):
         install(machine, X, y, np.ones(3), solutions)
     assert_same_attributes(machine.fit(X, y), make_machine(3).fit(X, y))
+
+
+@pytest.mark.parametrize(
+    ("machine", "n_classes", "options"),
+    [
+        (SVC(), 2, {}),
+        (SVC(class_weight="balanced"), 3, {}),
+        (SVC(kernel="poly", coef0=1.0), 2, {"weighted": True}),
+        (make_pipeline(StandardScaler(), SVC(gamma="scale")), 2, {"space": {"svc__C": (0.1, 9.0)}}),
+        (SVR(), 0, {"weighted": True}),
+        (make_pipeline(StandardScaler(), SVR()), 0, {}),
+    ],
+    ids=str,
+)
+def test_a_search_refits_from_its_folds_what_a_cold_fit_gives(machine, n_classes, options):
+    X, y = make_data(n_classes, n=1300)
+    last = machine[-1] if isinstance(machine, Pipeline) else machine
+    last.set_params(tol=1e-5)
+    name = machine.steps[-1][0] + "__" if isinstance(machine, Pipeline) else ""
+    params = {}
+    if options.get("weighted"):
+        params[name + "sample_weight"] = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    search = GradientSearchCV(machine, options.get("space"), cv=3, max_evals=2, random_state=0)
+    found = search.fit(X, y, **params).best_estimator_
+    cold = clone(machine).set_params(**search.best_params_).fit(X, y, **params)
+    mine, theirs = (m[-1] if isinstance(m, Pipeline) else m for m in (found, cold))
+    assert vars(mine).keys() == vars(theirs).keys()
+    method = "decision_function" if n_classes else "predict"
+    atol = 1e-3 * max(1.0, np.std(y))
+    assert_allclose(getattr(found, method)(X), getattr(cold, method)(X), atol=atol)
+    assert abs(len(mine.support_) - len(theirs.support_)) <= 0.02 * len(theirs.support_)

@@ -12,11 +12,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR
 
+from hypermargin._block import Effort
 from hypermargin._budget import Budget, Workers
 from hypermargin._gram import Gram
 from hypermargin._kernels import Points, Precomputed
 from hypermargin._losses import Dual
-from hypermargin._block import Effort
 from hypermargin._train import Start, Trained, train
 
 

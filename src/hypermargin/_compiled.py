@@ -45,24 +45,21 @@ fast_max = _reduction("llvm.maxnum")
 fast_min = _reduction("llvm.minnum")
 
 
-@intrinsic
-def _bits(typing_context: Any, value: Any) -> Any:
-    """Return the bits of a single-precision number as an integer."""
+def _bitcast(source: Any, target: Any, llvm_type: Any) -> Any:
+    """Return a function that reads the bits of one type as another type."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(32))
+    @intrinsic
+    def cast(typing_context: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.bitcast(args[0], llvm_type)
 
-    return types.int32(types.float32), generate
+        return target(source), generate
+
+    return cast
 
 
-@intrinsic
-def _number(typing_context: Any, bits: Any) -> Any:
-    """Return the single-precision number that has these bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
+_bits = _bitcast(types.float32, types.int32, ir.IntType(32))
+_number = _bitcast(types.int32, types.float32, ir.FloatType())
 
 
 @compiled(fastmath=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -244,4 +245,4 @@ class Gram:
         """Split columns among the workers, unless there is too little to do."""
         count = self.workers.count if width * n_rows > 500_000 else 1
         edges = np.linspace(0, width, count + 1).astype(int)
-        return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(a, b) for a, b in pairwise(edges)]

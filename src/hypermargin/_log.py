@@ -11,6 +11,7 @@ import numpy as np
 
 from ._objective import Visit
 from ._prepare import Prepared
+from ._problem import State
 from ._scoring import Scoring
 from ._space import Space
 
@@ -34,6 +35,8 @@ class Entry:
     fault: str | None
     gradient_norm: float
     space: Space
+    prepared: Prepared | None = None
+    state: State | None = None  # where training ended, for the best entry only
 
 
 class Log:
@@ -55,6 +58,7 @@ class Log:
 
         def record(visit: Visit) -> None:
             self.entries.append(self._entry(prepared, listed, space, visit))
+            self._forget()
             if self.verbose > 0:
                 self._print()
 
@@ -66,7 +70,7 @@ class Log:
         scoring, out = self.scoring, None
         on_all = visit.n_rows == prepared.n_rows
         # looks at part of the rows are many and cheap; scoring them would cost more than they do
-        if on_all and (scoring.reads_outputs or not visit.rough) or scoring.return_train_score:
+        if (on_all and (scoring.reads_outputs or not visit.rough)) or scoring.return_train_score:
             out = scoring.score(prepared, visit)
         fault, outputs = visit.error, None
         if visit.evaluation is not None:
@@ -91,7 +95,18 @@ class Log:
             def again() -> Entry:
                 return self._entry(prepared, listed, space, evaluate_again())
 
-        return Entry(record, out, score, again, visit.rough, fault, norm, space)
+        state = None if visit.evaluation is None or not on_all else visit.evaluation.state
+        return Entry(record, out, score, again, visit.rough, fault, norm, space, prepared, state)
+
+    def _forget(self) -> None:
+        """Keep the coefficients of the best entry only."""
+        stateful = [entry for entry in self.entries if entry.state is not None]
+        scores, losses = (
+            np.array([e.record[key] for e in stateful]) for key in ("score", "objective")
+        )
+        for k, entry in enumerate(stateful):
+            if k != best_index(scores, losses):
+                entry.state = None
 
     def best(self) -> Entry:
         """Return the entry with the best score; of equal scores that with the least loss."""

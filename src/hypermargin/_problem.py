@@ -80,9 +80,34 @@ class WarmStart:
     lower: np.ndarray
     upper: np.ndarray
     active: np.ndarray  # which of the rows are, or may become, support vectors
+    bias: np.ndarray  # (folds,)
+    iterations: int
 
 
 State = dict[tuple[int, int], WarmStart]  # by number of the design and of the column
+
+
+def merged(state: State, n_rows: int) -> State:
+    """Return the mean machines of all folds, as a start for machines on all rows."""
+    starts: State = {}
+    for c in {column for _, column in state}:
+        parts = [start for (_, column), start in state.items() if column == c]
+        beta, times = np.zeros((2, n_rows))
+        low, high = np.full(n_rows, np.inf), np.full(n_rows, -np.inf)
+        active = np.zeros(n_rows, dtype=bool)
+        for part in parts:
+            beta[part.rows] += part.beta.sum(axis=0)
+            times[part.rows] += (part.lower < part.upper).sum(axis=0)
+            low[part.rows] = np.minimum(low[part.rows], part.lower.min(axis=0))
+            high[part.rows] = np.maximum(high[part.rows], part.upper.max(axis=0))
+            active[part.rows[part.active]] = True
+        rows = np.flatnonzero(low <= high)
+        beta = beta[rows] / np.maximum(times[rows], 1)
+        starts[0, c] = WarmStart(
+            (0,), rows, beta[None], low[None, rows], high[None, rows],
+            np.flatnonzero(active[rows]), np.zeros(1), 0,
+        )  # fmt: skip
+    return starts
 
 
 @dataclass(frozen=True)
@@ -242,6 +267,22 @@ class CrossValidation:
             converged=all(t.converged for part in parts for t in part.trained),
         )
 
+    def on_all_rows(self, points: Points | None, weight: np.ndarray) -> CrossValidation:
+        """Return the problem with all rows in training and none in validation.
+
+        `points` are the rows in the user's order, if they are not those of the (only) design here.
+        """
+        whole = copy(self)
+        whole.folds = [Fold(np.empty(0, dtype=int), weight)]
+        if points is None:
+            design = self.designs[0]
+            whole.designs = [Design(design.points, design.rows, (0,), design.fixed)]
+        else:
+            whole.designs = [Design(points, np.arange(len(points)), (0,))]
+            whole.release()
+        whole._views = None
+        return whole
+
     def _views_of(self, rows: np.ndarray | None) -> list[_View]:
         """Return the designs restricted to some rows; the latest restriction is remembered."""
         if self._views is None or self._views[0] is not rows:
@@ -352,7 +393,7 @@ class _TrainedDesign:
         return self._map(run, columns)
 
     def _start(self, start: WarmStart | None, c: int) -> Start | None:
-        """Carry coefficients over to other bounds and more rows: what was at a bound stays there."""
+        """Carry coefficients over to other bounds and rows: what was at a bound stays there."""
         if start is None:
             return None
         view, dual = self.view, self.duals[c]
@@ -375,7 +416,7 @@ class _TrainedDesign:
         return {
             (self.number, c): WarmStart(
                 self.view.folds, self.view.rows[self.view.members[c]], t.beta,
-                self.duals[c].lower, self.duals[c].upper, t.active,
+                self.duals[c].lower, self.duals[c].upper, t.active, t.bias, t.iterations,
             )
             for c, t in enumerate(self.trained)
         }  # fmt: skip
@@ -427,7 +468,7 @@ class _TrainedDesign:
         Writes to the lanes of the column in E, one per fold, what the adjoints add to them, and to
         B the coefficients.
         """
-        view, t, dual = self.view, self.trained[c], self.duals[c]
+        view, t = self.view, self.trained[c]
         members, n_folds = view.members[c], len(view.folds)
         lane = slice(c * n_folds, (c + 1) * n_folds)
         B[members, lane] = t.beta.T

@@ -1,8 +1,8 @@
-"""Fitted scikit-learn machines from solutions that are known already.
+"""Fitted scikit-learn machines from solutions of our own.
 
-`install` lets `fit` of SVC or SVR do all that it does around libsvm (checks, names of features,
-gamma="scale", weights of classes, signs) and puts known coefficients in libsvm's place.  So the
-machine is the one that a cold fit gives, in whatever version of scikit-learn is there.
+`solved_by` lets `fit` of SVC or SVR do all that it does around libsvm (checks, names of features,
+gamma="scale", weights of classes, signs) and puts coefficients of our own in libsvm's place.  So
+the machine is the one that a cold fit gives, in whatever version of scikit-learn is there.
 
 libsvm's machine for the classes i < j speaks for class i where its output is positive, ours for
 class j.  Its support vectors are grouped by class, and the columns of `dual_coef_` belong to them:
@@ -11,7 +11,8 @@ one of class i has its coefficient in the machine (i, j) in line j - 1, one of c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -21,6 +22,10 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.svm import SVC, SVR
 from sklearn.svm._base import BaseLibSVM
+
+from ._kernels import Points
+from ._prepare import Prepared
+from ._problem import State, merged
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 SOLVERS = ("_dense_fit", "_sparse_fit")  # the two methods of a machine that call libsvm
@@ -39,8 +44,11 @@ class Solution:
     iterations: int
 
 
+Solver = Callable[[Any, np.ndarray, np.ndarray], Sequence[Solution]]
+
+
 def can_install(estimator: Any) -> bool:
-    """Whether `install` gives what `fit` of this estimator would."""
+    """Whether a solution of our own gives what `fit` of this estimator would."""
     kind = type(estimator)
     return (
         kind in (SVC, SVR)
@@ -53,33 +61,35 @@ def can_install(estimator: Any) -> bool:
     )
 
 
-def install(estimator: Any, X: Any, y: Any, sample_weight: Any, solutions: Sequence[Solution]):
-    """Fit an SVC or SVR on X, y without training: its machines are the given solutions.
+@contextmanager
+def solved_by(estimator: Any, solver: Solver) -> Iterator[None]:
+    """Within this context `fit` of an SVC or SVR asks `solver` instead of libsvm.
 
     Parameters
     ----------
     estimator : SVC or SVR
-        One that `can_install` accepts; its parameters are those that the solutions belong to.
-    X, y, sample_weight
-        As for `fit`.
-    solutions : sequence of Solution
-        One per pair (i, j), i < j, of the sorted classes, a positive output speaking for class j;
-        a single one for SVR.
-
-    Returns
-    -------
-    estimator
+        One that `can_install` accepts.
+    solver : callable
+        Takes X, y (class numbers for SVC) and the weights of the rows as `fit` hands them to
+        libsvm, and returns one Solution per pair (i, j), i < j, of the classes, a positive output
+        speaking for class j; a single one for SVR.
     """
 
-    def solve(X: Any, y: np.ndarray, *_: Any, **__: Any) -> None:
-        _store(estimator, X, y, solutions)
+    def solve(X: Any, y: np.ndarray, sample_weight: np.ndarray, *_: Any, **__: Any) -> None:
+        _store(estimator, X, y, solver(X, y, sample_weight))
 
     vars(estimator).update(dict.fromkeys(SOLVERS, solve))
     try:
-        return estimator.fit(X, y, sample_weight)
+        yield
     finally:
         for name in SOLVERS:
             del vars(estimator)[name]
+
+
+def install(estimator: Any, X: Any, y: Any, sample_weight: Any, solutions: Sequence[Solution]):
+    """Fit an SVC or SVR on X, y without training: its machines are the given solutions."""
+    with solved_by(estimator, lambda *_: solutions):
+        return estimator.fit(X, y, sample_weight)
 
 
 def _store(estimator: Any, X: Any, y: np.ndarray, solutions: Sequence[Solution]) -> None:
@@ -154,3 +164,39 @@ def _csr(content: Any, shape: tuple[int, ...]) -> Any:
     array = sparse.csr_array(content, shape)  # keeps the type of the indices, a matrix does not
     as_array = get_config().get("sparse_interface") == "sparray"
     return array if as_array else sparse.csr_matrix(array)
+
+
+class NotSolved(Exception):
+    """Our own training on all rows did not converge."""
+
+
+def own_solver(
+    prepared: Prepared, params: Mapping[str, float], state: State | None, machine: Any
+) -> Solver:
+    """Return a solver that trains on all rows, beginning with the machines of the folds.
+
+    `params` are the machine's tuned hyperparameters.
+    """
+
+    def solve(X: Any, y: np.ndarray, sample_weight: np.ndarray) -> list[Solution]:
+        weight = np.asarray(sample_weight, dtype=float) if len(sample_weight) else np.ones(len(y))
+        if prepared.targets.classes is not None:
+            weight = weight * machine.class_weight_[y.astype(int)]
+        problem = prepared.problem
+        shared = prepared.model.transformers is None and len(problem.designs) == 1
+        whole = problem.on_all_rows(None if shared else Points.of(X), weight)
+        values = {name: params[name] for name in problem.hyperparameters if name in params}
+        if "gamma" in problem.hyperparameters:
+            values["gamma"] = float(machine._gamma)
+        # libsvm's tolerance is in units of the target
+        tol = float(machine.tol) * min(1.0, prepared.targets.scale)
+        warm = None if state is None else merged(state, len(y))
+        evaluation = whole.evaluate(values, tol=tol, warm=warm)
+        if not evaluation.converged:
+            raise NotSolved
+        return [
+            Solution(s.rows, s.beta[0], float(s.bias[0]), s.iterations)
+            for _, s in sorted(evaluation.state.items(), key=lambda item: item[0])
+        ]
+
+    return solve

@@ -38,8 +38,11 @@ from ._prepare import (
     draw_folds,
     prepare,
 )
+from ._refit import NotSolved, can_install, own_solver, solved_by
 from ._scoring import Scoring, default_surrogate_message
 from ._space import Dimension, Space, read_range, read_space
+
+FEW = 1000  # rows up to which libsvm refits in no time
 
 
 class GradientSearchCV(BaseSearchCV):
@@ -222,9 +225,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
-            self._warn_of(log.kept()[self.best_index_])
+            best = log.kept()[self.best_index_]
+            self._warn_of(best)
         if self.refit:
-            self._refit(X, y, routed.estimator.fit)
+            self._refit(best, X, y, routed.estimator.fit)
         return self
 
     def _read_combinations(self) -> list[tuple[dict, dict, Model]]:
@@ -359,13 +363,31 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         params = [entry.record["params"] for entry in kept]
         return self._format_results(params, n_splits, out, extra)
 
-    def _refit(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
-        best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+    def _refit(self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
         clock = time.perf_counter()
-        self.best_estimator_ = best.fit(X, y, **fit_params)
+        self.best_estimator_ = best = self._fitted(entry, X, y, fit_params)
         self.refit_time_ = time.perf_counter() - clock
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
+
+    def _fitted(self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Any:
+        """Return the best estimator, fitted on all rows.
+
+        Where that may take long, training begins with the machines of the folds.
+        """
+        best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+        model = read_model(best)
+        # libsvm would stop at max_iter, and that is what was asked for
+        ours = can_install(model.machine) and model.machine.max_iter == -1
+        if ours and entry.prepared is not None and entry.prepared.n_rows > FEW:
+            params = model.bare(entry.record["params"])
+            solver = own_solver(entry.prepared, params, entry.state, model.machine)
+            try:
+                with solved_by(model.machine, solver):
+                    return best.fit(X, y, **fit_params)
+            except NotSolved:
+                pass
+        return best.fit(X, y, **fit_params)
 
     def _warn_early(self, why: str) -> None:
         self._warn(

@@ -227,7 +227,7 @@ class _Team:
             )  # fmt: skip
         else:
             guess = self.start.active
-        wanted = self.beta.any(axis=0)
+        wanted = np.any(self.beta, axis=0)
         wanted[guess] = True
         return self._fitting(wanted)
 
