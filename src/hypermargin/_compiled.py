@@ -63,7 +63,8 @@ _number = _bitcast(types.int32, types.float32, ir.FloatType())
 
 
 @compiled(fastmath=True)
-def _add(total, row, factor):
+def add(total, row, factor):
+    """Add factor times a row to total."""
     for t in range(total.shape[0]):
         total[t] += factor * row[t]
 
@@ -81,12 +82,13 @@ def combine(K, rows, B, first, total):
             row = K[rows[k], first + start : first + stop]
             for lane in range(B.shape[0]):
                 if B[lane, k] != 0.0:
-                    _add(total[lane, start:stop], row, B[lane, k])
+                    add(total[lane, start:stop], row, B[lane, k])
 
 
 @compiled(fastmath=True)
-def _dot(a, b):
-    total = a.dtype.type(0)
+def dot(a, b):
+    """Return the inner product, summed in the precision of b."""
+    total = b.dtype.type(0)
     for t in range(a.shape[0]):
         total += a[t] * b[t]
     return total
@@ -96,7 +98,7 @@ def _dot(a, b):
 def dot_rows(K, rows, first, v, out):
     """Set out_k to the product of K[rows_k, first:] and v; v has the precision of K."""
     for k in range(rows.shape[0]):
-        out[k] = _dot(K[rows[k], first : first + v.shape[0]], v)
+        out[k] = dot(K[rows[k], first : first + v.shape[0]], v)
 
 
 @compiled

@@ -128,16 +128,23 @@ class Gram:
         """Whether all rows that are held, and no others, come first and in their order."""
         return bool((self._held == np.arange(len(self._held))).all())
 
+    def held(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the memory of held rows and the places of `rows` in it; None if one is missing."""
+        slots = self._slot[rows]
+        return (self._rows, slots) if (slots >= 0).all() else None
+
     def compact(self, rows: np.ndarray, scratch: bool = False) -> np.ndarray:
         """Return K[rows, rows], contiguous; a view where all rows are held in their order.
 
-        With `scratch` the result is in memory that the next such call overwrites.
+        With `scratch` the result is in memory that the next such call overwrites, unless workers
+        would do that to each other.
         """
         slots = self._slot[rows]
         if (slots >= 0).all():
             if len(rows) == len(self) and self.in_order:
                 return self._rows[: len(self)]
             shape = (len(rows), len(rows))
+            scratch = scratch and not self.workers.inside
             out = (
                 self._scratch.array(*shape, self.dtype) if scratch else np.empty(shape, self.dtype)
             )
@@ -209,17 +216,20 @@ class Gram:
         if not gradient:
             return gradient
         cols = np.flatnonzero(E.any(axis=1))
-        everything = len(cols) == len(self)
+        everything = len(cols) > 0.7 * len(self)
+        cols = np.arange(len(self)) if everything else cols
         col_points = self.points if everything else self.points.take(cols)
         # both factors scaled to one, so that single precision neither over- nor underflows
         unit_E, unit_B = np.abs(E).max(initial=0.0) or 1.0, np.abs(B).max(initial=0.0) or 1.0
+        lanes_of_E = np.array((E if everything else E[cols]).T / unit_E, self.dtype, order="C")
         jobs = []
         for rows, lanes in groups:
-            rows = rows[np.any(B[np.ix_(rows, lanes)] != 0.0, axis=1)]
-            rows = rows[np.argsort(self._slot[rows], kind="stable")]
-            E_lanes = np.ascontiguousarray((E[np.ix_(cols, lanes)] / unit_E).T, dtype=self.dtype)
-            B_lanes = np.asarray(B[np.ix_(rows, lanes)] / unit_B, dtype=self.dtype)
-            jobs += [(rows[p], B_lanes[p], E_lanes) for p in self._blocks(np.arange(len(rows)))]
+            coefficients = B[np.ix_(rows, lanes)]
+            used = np.flatnonzero(coefficients.any(axis=1))
+            used = used[np.argsort(self._slot[rows[used]], kind="stable")]
+            B_rows, E_lanes = np.asarray(coefficients[used] / unit_B, self.dtype), lanes_of_E[lanes]
+            for part in self._blocks(np.arange(len(used))):
+                jobs.append((rows[used[part]], B_rows[part], E_lanes))
 
         def run(job: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Params:
             rows, B_rows, E_lanes = job

@@ -94,7 +94,7 @@ def prepare(
         for number, (train, test) in enumerate(splits)
     ]
     if model.transformers is None:
-        designs = _shared_design(model, X, splits, tuned)
+        designs = _shared_design(model, X, splits, tuned, targets)
     else:
         designs = [
             _own_design(model, X, y, split, number, fit_params, tuned)
@@ -217,12 +217,12 @@ def _training_weight(
 
 
 def _shared_design(
-    model: Model, X: Any, splits: Sequence[Split], tuned: Sequence[str]
+    model: Model, X: Any, splits: Sequence[Split], tuned: Sequence[str], targets: Targets
 ) -> list[Design]:
     """One design for all folds, unless a gamma that is read off the training rows differs."""
     points, rows = Points.of(X), np.arange(X.shape[0])
     if model.machine.kernel != "precomputed":  # that would copy a square matrix
-        rows = _by_fold(splits, len(rows))
+        rows = _by_fold(splits, targets)
         points = Points(points.X[rows], rows, points.centre)
     if not _needs_gamma(model, tuned):
         return [Design(points, rows, tuple(range(len(splits))))]
@@ -232,12 +232,19 @@ def _shared_design(
     ]
 
 
-def _by_fold(splits: Sequence[Split], n_rows: int) -> np.ndarray:
-    """Return the rows in the order of the folds that validate on them."""
-    first = np.full(n_rows, len(splits))
+def _by_fold(splits: Sequence[Split], targets: Targets) -> np.ndarray:
+    """Return the rows in the order of the folds that validate on them, and of their classes.
+
+    So what a machine reads of a row of the kernel matrix lies side by side.
+    """
+    first = np.full(len(targets.y), len(splits))
     for number in reversed(range(len(splits))):
         first[splits[number][1]] = number
-    return np.argsort(first, kind="stable")
+    return (
+        np.argsort(first, kind="stable")
+        if targets.classes is None
+        else np.lexsort((targets.y, first))
+    )
 
 
 def _own_design(

@@ -33,8 +33,10 @@ from ._gram import Columns, Gram, RowStore
 from ._kernels import Kernel, Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual, Loss
+from ._small import adjoint, outputs_of
 from ._train import MOST, WHOLE, Start, Trained, train
 
+FEW = 100  # free rows up to which a compiled loop solves faster than LAPACK can be called
 SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is enough
 
 
@@ -293,7 +295,9 @@ class CrossValidation:
 class _View:
     """A design restricted to the rows that take part, with all that does not change with theta.
 
-    `position` finds a row of the user's data among the rows here, -1 if it is not.  `groups` are
+    `position` finds a row of the user's data among the rows here, -1 if it is not.  `test` are the
+    validation rows of a fold in the order of the rows here, which `order` makes of the order of
+    `test_rows`, that of the user's.  `groups` are
     the rows that belong to the same columns: with one machine per pair of classes, a class each.
     """
 
@@ -307,11 +311,12 @@ class _View:
         n_total = len(problem.columns[0].target)
         self.position = np.full(n_total, -1)
         self.position[self.rows] = np.arange(len(self.rows))
-        self.test_rows, self.test = {}, {}
+        self.test_rows, self.test, self.order = {}, {}, {}
         for f in self.folds:  # a row may be listed twice, and may be in the training part too
             test = problem.folds[f].test
             self.test_rows[f] = test[self.position[test] >= 0]
-            self.test[f] = self.position[self.test_rows[f]]
+            self.order[f] = np.argsort(self.position[self.test_rows[f]], kind="stable")
+            self.test[f] = self.position[self.test_rows[f]][self.order[f]]
         self.members = [np.flatnonzero(c.members[self.rows]) for c in problem.columns]
         self.y = [c.target[self.rows[m]] for c, m in zip(problem.columns, self.members)]
         weight = np.stack([problem.folds[f].weight[self.rows] for f in self.folds])
@@ -328,6 +333,17 @@ class _View:
             (np.flatnonzero(of_row.ravel() == k), np.flatnonzero(pattern))
             for k, pattern in enumerate(patterns)
         ]
+
+    @cached_property
+    def test_edges(self) -> np.ndarray | None:
+        """Where the validation rows of each fold begin and end, if they follow each other."""
+        ends = [0]
+        for f in self.folds:
+            part = self.test_columns[f]
+            if not isinstance(part, slice) or part.start != ends[-1]:
+                return None
+            ends.append(part.stop)
+        return np.array(ends)
 
     @cached_property
     def test_columns(self) -> dict[int, Columns]:
@@ -366,7 +382,9 @@ class _TrainedDesign:
         with problem.workers.clock.phase("train"):
             self.trained = self._train(warm)
         with problem.workers.clock.phase("outputs"):
-            self.outputs = {f: self._outputs(f) for f in view.folds}
+            self.outputs = {
+                f: part[np.argsort(view.order[f])] for f, part in self._all_outputs().items()
+            }
 
     def _map(self, function: Callable, items: Any) -> list:
         return self.problem.workers.map(function, items, self.effort.budget)
@@ -421,6 +439,28 @@ class _TrainedDesign:
             for c, t in enumerate(self.trained)
         }  # fmt: skip
 
+    def _all_outputs(self) -> dict[int, np.ndarray]:
+        """Return the outputs of every fold on its validation rows."""
+        view, first = self.view, self.view.test_edges
+        if len(self.trained) == 1 or first is None:
+            return {f: self._outputs(f) for f in view.folds}
+        outputs = np.empty((len(self.trained), first[-1]))
+
+        def fill(c: int) -> None:
+            t, members = self.trained[c], view.members[c]
+            used = np.flatnonzero(t.beta.any(axis=0))
+            held, B = self.gram.held(members[used]), np.ascontiguousarray(t.beta[:, used])
+            if held is not None:
+                outputs_of(*held, B, t.bias, first, outputs[c])
+                return
+            for i, part in enumerate(view.test_columns.values()):
+                values = self.gram.combine(members[used], B[i : i + 1], part)[0]
+                outputs[c, first[i] : first[i + 1]] = values + t.bias[i]
+
+        self._map(fill, range(len(self.trained)))
+        parts = np.split(outputs.T, first[1:-1])
+        return dict(zip(view.folds, parts, strict=True))
+
     def outputs_at(self, f: int, rows: np.ndarray) -> np.ndarray:
         """Return the outputs of a fold's machines at rows given by their numbers in the data."""
         return self._outputs(f, self.view.position[rows])
@@ -438,9 +478,10 @@ class _TrainedDesign:
 
         return np.column_stack(self._map(output, range(len(self.trained))))
 
-    def pullback(self, delta: Sequence[np.ndarray]) -> Params:
+    def pullback(self, gradients: Sequence[np.ndarray]) -> Params:
         """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
         problem, view = self.problem, self.view
+        delta = {f: gradients[f][view.order[f]] for f in view.folds}
         n_folds, n_columns = len(view.folds), len(problem.columns)
         E = np.zeros((len(view.rows), n_columns * n_folds))
         B = np.zeros_like(E)
@@ -461,7 +502,7 @@ class _TrainedDesign:
         return gradient | self.gram.pullback(E, B, groups)
 
     def _pull_column(
-        self, c: int, delta: Sequence[np.ndarray], E: np.ndarray, B: np.ndarray
+        self, c: int, delta: dict[int, np.ndarray], E: np.ndarray, B: np.ndarray
     ) -> Params:
         """Solve the adjoints of one column, and pull what they say back to the loss.
 
@@ -482,25 +523,51 @@ class _TrainedDesign:
 
     def _adjoint(self, c: int, i: int, delta: np.ndarray, cotangent: Dual, e: np.ndarray) -> None:
         """Solve eq. (14) for one machine; write cotangents on its dual, and -v to its rows of e."""
-        view, t, dual, gram = self.view, self.trained[c], self.duals[c], self.gram
-        members, support, beta = view.members[c], t.support[i], t.beta[i]
-        lower, upper, total = dual.lower[i], dual.upper[i], float(delta.sum())
+        view, t, dual = self.view, self.trained[c], self.duals[c]
+        members, beta, (support, sign, free) = view.members[c], t.beta[i], t.support(i)
+        lower, upper = dual.lower[i], dual.upper[i]
         at_lower = (beta <= lower) & (lower < upper)
         at_upper = (beta >= upper) & (lower < upper)
         bound = np.flatnonzero((at_lower | at_upper) & (beta != 0.0))
-        used = members[np.concatenate([support, bound])]
-        Ku = gram.dot(used, view.test_columns[view.folds[i]], delta)
-        if t.free[i]:
-            block = gram.block(members[support], members[support])
-            system = SaddleSystem(block, dual.ridge[i, support], self.problem.loss.bias)
-            v, shift = system.solve(Ku[: len(support)], total)
-        else:  # the bias is the mean of the two end rows' residuals, nothing else moves
-            v, shift = np.full(2, 0.5 * total), 0.0
+        test = view.test_columns[view.folds[i]]
+        v, w_bound = self._solve(members, support, bound, dual.ridge[i], test, delta, free)
         w = np.zeros(len(beta))
-        w[bound] = Ku[len(support) :] - gram.dot(members[bound], members[support], v) - shift
+        w[bound] = w_bound
         np.add.at(e, members[support], -v)
         np.add.at(cotangent.target[i], support, v)
-        np.add.at(cotangent.kink[i], support, -v * t.sign[i])
+        np.add.at(cotangent.kink[i], support, -v * sign)
         cotangent.ridge[i] = -cotangent.target[i] * beta
         cotangent.lower[i] = np.where(at_lower, w, 0.0)
         cotangent.upper[i] = np.where(at_upper, w, 0.0)
+
+    def _solve(
+        self,
+        members: np.ndarray,
+        support: np.ndarray,
+        bound: np.ndarray,
+        ridge: np.ndarray,
+        test: Columns,
+        delta: np.ndarray,
+        free: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return v on the support rows, and w = K'e - c on the bound ones."""
+        gram, total, bias = self.gram, float(delta.sum()), self.problem.loss.bias
+        used = np.concatenate([support, bound])
+        held = gram.held(members[used]) if len(support) <= FEW and free and bias else None
+        if held is not None and isinstance(test, slice):
+            v, w = np.empty(len(support)), np.empty(len(bound))
+            slots = np.zeros(len(members), dtype=int)
+            slots[used] = held[1]
+            if adjoint(
+                held[0], slots, members, support, bound, ridge, test.start,
+                np.ascontiguousarray(delta), v, w,
+            ):  # fmt: skip
+                return v, w
+        Ku = gram.dot(members[used], test, delta)
+        if free:
+            block = gram.block(members[support], members[support])
+            system = SaddleSystem(block, ridge[support], bias)
+            v, shift = system.solve(Ku[: len(support)], total)
+        else:  # the bias is the mean of the two end rows' residuals, nothing else moves
+            v, shift = np.full(2, 0.5 * total), 0.0
+        return v, Ku[len(support) :] - gram.dot(members[bound], members[support], v) - shift

@@ -8,6 +8,7 @@ matrix are never computed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,12 @@ from ._block import CHUNK, NEWTON_EVERY, POLISHED, Block, Effort, free_rows
 from ._gram import Columns, Gram
 from ._linear_system import SaddleSystem
 from ._losses import Dual
+from ._small import train_round
 from ._smo import optimality, slopes, smo_on_rows
 
 PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
 WHOLE = 600  # with at most so many rows there is no point in a working set
+SMALL = 1500  # rows up to which a machine among many is trained in one compiled call
 MOST = 0.7  # a working set of so large a part of the rows may as well be all of them
 NEAR = 0.1  # rows so close to a violation, in units of the target, are taken along
 AHEAD = 0.2  # the same for the working set of the next evaluation, whose hyperparameters differ
@@ -41,17 +44,15 @@ class Start:
 class Trained:
     """Trained machines, one per fold: coefficients (folds, rows), and the biases.
 
-    `support` are, per fold, the rows whose optimality conditions hold with equality and so fix the
-    bias: the free ones, or the two tightest ones if none is free.  `sign` is the side of the kink
-    that they are on.  `active` are the rows that are or may soon become support vectors in a fold.
+    `support(f)` gives the rows of a fold whose optimality conditions hold with equality and so fix
+    the bias, the side of the kink that they are on, and whether they are free: if no row is, they
+    are the two tightest ones.  `active` are the rows that are or may soon become support vectors.
     """
 
     beta: np.ndarray
     bias: np.ndarray
     values: np.ndarray  # K beta on all rows of the machines
-    support: list[np.ndarray]
-    sign: list[np.ndarray]
-    free: np.ndarray
+    support: Callable[[int], tuple[np.ndarray, np.ndarray, bool]]
     active: np.ndarray
     gap: np.ndarray
     converged: bool
@@ -102,10 +103,12 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
 
     gram.workers.map(solve, range(len(beta)), gram.budget)
     values = gram.combine(members, beta, _columns(gram, members))
-    sign = [np.zeros(len(rows)) for rows in support]
-    everywhere = np.ones(len(beta), dtype=bool)
     nothing = np.zeros(len(beta))
-    return Trained(beta, shift, values, support, sign, everywhere, used, nothing, True, 0)
+
+    def support_of(f: int) -> tuple[np.ndarray, np.ndarray, bool]:
+        return support[f], np.zeros(len(support[f])), True
+
+    return Trained(beta, shift, values, support_of, used, nothing, True, 0)
 
 
 def _columns(gram: Gram, members: np.ndarray) -> Columns:
@@ -162,19 +165,41 @@ class _Team:
         tries = 0
         while (todo := np.flatnonzero(self.gap > tol)).size and tries < 6:
             self.gram.hold(self.members[W])
-            # rounding in single precision may leave a gap; after three tries, use double
-            K = self.gram.compact(self.members[W], scratch=True)
-            K = K.astype(float) if tries >= 3 else K
-            if not self.known:
-                self._residuals_on(W, K)
             goal = tol if settled else np.maximum(tol, 0.05 * np.minimum(self.gap, self.unit))
-            self._improve(K, W, todo, goal, limit, effort)
+            if tries > 0 or not self._improve_small(W, todo, goal, limit, effort):
+                # rounding in single precision may leave a gap; after three tries, use double
+                K = self.gram.compact(self.members[W], scratch=True)
+                K = K.astype(float) if tries >= 3 else K
+                if not self.known:
+                    self._residuals_on(W, K)
+                self._improve(K, W, todo, goal, limit, effort)
             tol = np.maximum(effort.tol, self.noise)
             if (self.iterations[todo] >= limit).any() or effort.budget.expired():
                 return
             grown = self._next(W, tol)
             tries = tries + 1 if settled and np.array_equal(grown, W) else 0
             settled, W = len(grown) < 1.5 * len(W), grown
+
+    def _improve_small(
+        self, W: np.ndarray, folds: np.ndarray, goal: np.ndarray, limit: int, effort: Effort
+    ) -> bool:
+        """Do a round in one compiled call, if that is worth while; return whether."""
+        dual, members = self.dual, self.members
+        if len(W) > SMALL or effort.tol < POLISHED or len(members) == len(self.gram):
+            return False
+        held = self.gram.held(members[W])
+        if held is None:
+            return False
+        slots = np.zeros(len(members), dtype=int)
+        slots[W] = held[1]
+        ends = np.empty((3, self.n_folds))
+        self.iterations[folds] += train_round(
+            held[0], slots, members, W, dual.target, dual.lower, dual.upper, dual.kink, dual.ridge,
+            self.beta, self.r, self.excess, ends, folds, goal, min(limit, CHUNK),
+        )  # fmt: skip
+        self.top[folds], self.bottom[folds], self.bias[folds] = ends[:, folds]
+        self.known = True
+        return True
 
     def _improve(
         self,
@@ -276,47 +301,35 @@ class _Team:
     def finish(self, tol: float) -> Trained:
         dual = self.dual
         values = dual.target - dual.ridge * self.beta - self.r
-        support, sign = [], []
-        for f in range(self.n_folds):
-            rows, side = self._support(f)
-            support.append(rows)
-            sign.append(side)
-        free = np.array([len(free_rows(b, of_fold(dual, f))) > 0 for f, b in enumerate(self.beta)])
         converged = bool((self.gap <= 10 * np.maximum(tol, self.noise)).all())
+        iterations = int(self.iterations.max())
         return Trained(
-            self.beta,
-            self.bias,
-            values,
-            support,
-            sign,
-            free,
-            self._active(),
-            self.gap,
-            converged,
-            int(self.iterations.max()),
-        )
+            self.beta, self.bias, values, self._support, self._active(), self.gap, converged,
+            iterations,
+        )  # fmt: skip
 
-    def _support(self, f: int) -> tuple[np.ndarray, np.ndarray]:
+    def _support(self, f: int) -> tuple[np.ndarray, np.ndarray, bool]:
         beta, dual = self.beta[f], of_fold(self.dual, f)
         free = free_rows(beta, dual)
         if free.size:
-            return free, np.sign(beta[free]) * (dual.kink[free] > 0)
+            return free, np.sign(beta[free]) * (dual.kink[free] > 0), True
         # No row is free: the bias may be anything between the two ends of the gap.  Like libsvm
         # we take the middle, so its derivative comes from the rows at the ends.
         rising, falling = self._slopes(f)
         i, j = int(rising.argmax()), int(falling.argmin())
         sign = np.array([1.0 if beta[i] >= 0 else -1.0, 1.0 if beta[j] > 0 else -1.0])
-        return np.array([i, j]), sign
+        return np.array([i, j]), sign, False
 
     def _active(self) -> np.ndarray:
         """Return the rows that are, or may soon become, support vectors."""
         if len(self.trainable) <= WHOLE:
             return self.trainable
-        return self.trainable[self._close(AHEAD)[self.trainable]]
-
-    def _close(self, distance: float) -> np.ndarray:
-        """Tell which rows have a coefficient or are within a distance of a violation."""
-        return (self.excess.max(axis=0) > -distance * self.unit) | self.beta.any(axis=0)
+        used = np.any(self.beta, axis=0)
+        excess = np.where(used, np.inf, self.excess.max(axis=0))[self.trainable]
+        # with narrow kernels all rows are near the margin: take the nearest ones
+        most = min(len(excess), 3 * int(used.sum()) + 50)
+        least = np.partition(excess, len(excess) - most)[len(excess) - most]
+        return self.trainable[excess >= max(least, -AHEAD * self.unit)]
 
 
 def feasible(start: np.ndarray, dual: Dual) -> np.ndarray:
