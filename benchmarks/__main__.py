@@ -1,10 +1,11 @@
-"""Command line: `python -m benchmarks list | run NAME ... [--quick] | show NAME ...`."""
+"""Command line: `python -m benchmarks list | run NAME ... [options] | show NAME ...`."""
 
 import argparse
 import importlib
 import inspect
 import pkgutil
 from types import ModuleType
+from typing import Any
 
 import benchmarks
 from benchmarks._common import Skip, read_results, write_results
@@ -24,11 +25,14 @@ def first_line(module: ModuleType) -> str:
     return (module.__doc__ or "").strip().partition("\n")[0]
 
 
-def run(name: str, module: ModuleType, options: dict[str, bool]) -> None:
+def run(name: str, module: ModuleType, options: dict[str, Any]) -> None:
     """Run one benchmark with those options that it takes, store and print its results."""
     taken = inspect.signature(module.run).parameters
+    if options["only"] and "only" not in taken:
+        print(f"{name}: skipped, it cannot be run in parts")
+        return
     try:
-        results = module.run(**{key: on for key, on in options.items() if key in taken})
+        results = module.run(**{key: value for key, value in options.items() if key in taken})
     except Skip as reason:
         print(f"{name}: skipped, {reason}")
         return
@@ -48,7 +52,10 @@ def parse(names: list[str]) -> argparse.Namespace:
     commands.add_parser("list", help="name every benchmark")
     run = commands.add_parser("run", help="measure, store and print")
     run.add_argument("--quick", action="store_true", help="a small version, to try it out")
-    run.add_argument("--reuse-grid", action="store_true", help="keep the last run's grid search")
+    run.add_argument(
+        "--reuse-grid", action="store_true", help="keep the last run's grids and rivals"
+    )
+    run.add_argument("--only", metavar="TEXT", help="those parts whose label contains TEXT")
     show = commands.add_parser("show", help="print the stored results")
     for command in (run, show):
         command.add_argument("names", nargs="+", metavar="NAME", choices=names)
@@ -63,7 +70,8 @@ def main() -> None:
             print(f"{name:15} {first_line(module)}")
     elif args.command == "run":
         for name in args.names:
-            run(name, modules[name], {"quick": args.quick, "reuse_grid": args.reuse_grid})
+            options = {"quick": args.quick, "reuse_grid": args.reuse_grid, "only": args.only}
+            run(name, modules[name], options)
     else:
         for name in args.names:
             show(name, modules[name])

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks._common import RESULTS, ROOT, Skip, table
+from benchmarks._common import RESULTS, ROOT, pyplot, table
 from hypermargin import GradientSearchCV, value_and_grad
 
 PICTURE = ROOT / "docs" / "images" / "path.png"
@@ -72,18 +72,6 @@ def descents(history: list[dict[str, Any]]) -> list[list[list[float]]]:
 
 def place(params: dict[str, float]) -> list[float]:
     return [float(params[name]) for name in NAMES]
-
-
-def pyplot() -> Any:
-    """Return matplotlib's pyplot without a window system, before anything long has begun."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise Skip("matplotlib is missing: pip install -e '.[bench]'") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
 
 
 def draw(plt: Any, results: dict[str, Any]) -> None:
