@@ -92,6 +92,16 @@ def best_gain(r, down, Ki, diag, top, own, floor):
     return best
 
 
+@compiled(fastmath=True)
+def list_gains(r, down, Ki, diag, top, own, floor, gains):
+    """Write the gains of a strip to `gains`: cheaper than to look at each while scanning."""
+    number = r.dtype.type
+    zero, two, high, corner, least = number(0), number(2), number(top), number(own), number(floor)
+    for t in range(r.shape[0]):
+        drop = fast_max(high - (r[t] + down[t]), zero)
+        gains[t] = drop * drop / fast_max(corner + diag[t] - two * Ki[t], least)
+
+
 @compiled
 def select_up(r, Ki, Kj, up, down, step):
     """Bring r up to date after a step; return the best row to raise and both ends of the gap."""
@@ -103,15 +113,14 @@ def select_up(r, Ki, Kj, up, down, step):
         if high > top:
             top, strip = high, s
         bottom = min(bottom, low)
-    chosen = strip
     for t in range(strip, min(n, strip + STRIP)):
-        if r[t] + up[t] > r[chosen] + up[chosen]:
-            chosen = t
-    return chosen, top, bottom
+        if r[t] + up[t] >= top:
+            return t, top, bottom
+    return strip, top, bottom
 
 
 @compiled
-def select_down(r, down, Ki, diag, top, own, floor):
+def select_down(r, down, Ki, diag, top, own, floor, gains):
     """Return the row to lower: the one with the largest second-order gain."""
     n = r.shape[0]
     gain, strip = -1.0, 0
@@ -120,13 +129,13 @@ def select_down(r, down, Ki, diag, top, own, floor):
         g = best_gain(r[s:e], down[s:e], Ki[s:e], diag[s:e], top, own, floor)
         if g > gain:
             gain, strip = g, s
-    chosen, gain = strip, -1.0
-    for t in range(strip, min(n, strip + STRIP)):
-        drop = top - (r[t] + down[t])
-        g = drop * drop / max(own + diag[t] - 2.0 * Ki[t], floor)
-        if drop > 0.0 and g > gain:
-            chosen, gain = t, g
-    return chosen
+    e = min(n, strip + STRIP)
+    list_gains(r[strip:e], down[strip:e], Ki[strip:e], diag[strip:e], top, own, floor, gains)
+    chosen, largest = 0, gains[0]
+    for t in range(1, e - strip):
+        if gains[t] > largest:
+            chosen, largest = t, gains[t]
+    return strip + chosen
 
 
 @compiled
@@ -136,7 +145,7 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
     Returns the iterations made and the gap reached.  `diag` includes the ridge.
     """
     n = beta.shape[0]
-    up, down = np.empty(n, r.dtype), np.empty(n, r.dtype)
+    up, down, gains = np.empty(n, r.dtype), np.empty(n, r.dtype), np.empty(STRIP, r.dtype)
     slopes(beta, lower, upper, kink, up, down)
     flat = FLAT if r.itemsize == 8 else 1e-6
     floor = flat * max(float(np.abs(diag).max()), 1e-30)
@@ -144,7 +153,7 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
     for iteration in range(max_iter):
         if top - bottom <= tol:
             return iteration, top - bottom
-        j = select_down(r, down, K[i], diag, top, diag[i], floor)
+        j = select_down(r, down, K[i], diag, top, diag[i], floor, gains)
         step = (top - (r[j] + down[j])) / max(diag[i] + diag[j] - 2.0 * K[i, j], floor)
         step = min(step, room_up(i, beta, lower, upper, kink))
         step = min(step, room_down(j, beta, lower, upper, kink))
