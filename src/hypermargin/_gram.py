@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -22,22 +23,70 @@ BLOCK_BYTES = 2**21  # a block of rows is about as large as a core's share of th
 Columns = slice | np.ndarray
 
 
+class _Spare:
+    """Memory that earlier searches of this process have used and the next one may use again."""
+
+    def __init__(self, most: float):
+        self.most = most
+        self._lock = threading.Lock()
+        self._pieces: list[np.ndarray] = []
+
+    def take(self, size: int) -> np.ndarray | None:
+        """Return the smallest piece of at least that size."""
+        with self._lock:
+            fitting = [piece.size for piece in self._pieces if piece.size >= size]
+            if not fitting:
+                return None
+            return self._pieces.pop([p.size for p in self._pieces].index(min(fitting)))
+
+    def give(self, piece: np.ndarray) -> None:
+        with self._lock:
+            self._pieces.append(piece)
+            while sum(p.size for p in self._pieces) > self.most:
+                sizes = [p.size for p in self._pieces]
+                self._pieces.pop(sizes.index(max(sizes) if max(sizes) > self.most else min(sizes)))
+
+
+SPARE = _Spare(most=2**30)
+
+
+@contextmanager
+def borrowed(n_rows: int, width: int, dtype: np.dtype) -> Iterator[np.ndarray]:
+    """Give an array of that shape for a while, with whatever it has in it."""
+    store = RowStore()
+    try:
+        yield store.array(n_rows, width, dtype)
+    finally:
+        store.release()
+
+
 class RowStore:
     """Memory for held rows that outlives a kernel matrix.
 
-    The first touch of fresh memory costs more than filling it, so it is used again and again.
-    What is reserved but never touched costs nothing.
+    The first touch of fresh memory costs more than filling it, so it is used again and again, also
+    by the next search.  What is reserved but never touched costs nothing.
     """
 
     def __init__(self) -> None:
         self._memory = np.empty(0, dtype=np.uint8)
 
-    def array(self, n_rows: int, width: int, dtype: np.dtype) -> np.ndarray:
-        """Return an array of that shape, with whatever it has in it."""
+    def array(self, n_rows: int, width: int, dtype: np.dtype, reserve: float = 0) -> np.ndarray:
+        """Return an array of that shape, with whatever it has in it.
+
+        `reserve` are bytes that may be asked for later.
+        """
         size = n_rows * width * dtype.itemsize
         if self._memory.size < size:
-            self._memory = np.empty(size, dtype=np.uint8)
+            wanted = max(size, int(reserve))
+            spare = SPARE.take(wanted)
+            self._memory = np.empty(wanted, dtype=np.uint8) if spare is None else spare
         return self._memory[:size].view(dtype).reshape(n_rows, width)
+
+    def release(self) -> None:
+        """Leave the memory to others; arrays that were made of it must not be used any more."""
+        if self._memory.size:
+            SPARE.give(self._memory)
+            self._memory = np.empty(0, dtype=np.uint8)
 
 
 class Gram:
@@ -144,10 +193,11 @@ class Gram:
             if len(rows) == len(self) and self.in_order:
                 return self._rows[: len(self)]
             shape = (len(rows), len(rows))
-            scratch = scratch and not self.workers.inside
-            out = (
-                self._scratch.array(*shape, self.dtype) if scratch else np.empty(shape, self.dtype)
-            )
+            if scratch and not self.workers.inside:
+                reserve = min(self.memory, float(self.dtype.itemsize) * len(self) ** 2)
+                out = self._scratch.array(*shape, self.dtype, reserve)
+            else:
+                out = np.empty(shape, self.dtype)
 
             def copy(part: np.ndarray) -> None:
                 gather(self._rows, slots[part], rows, out[part[0] : part[-1] + 1])
@@ -158,17 +208,20 @@ class Gram:
         points = self.points.take(rows)
         return np.ascontiguousarray(self.kernel.block(points, points, self.params))
 
-    def block(self, rows: np.ndarray, cols: np.ndarray | None) -> np.ndarray:
-        """Return K[rows, cols]."""
+    def block(
+        self, rows: np.ndarray, cols: np.ndarray | None, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return K[rows, cols], written to `out` if that is given."""
         slots = self._slot[rows]
         if (slots >= 0).all():
             if cols is None:
                 return self._rows[slots]
-            out = np.empty((len(rows), len(cols)), self.dtype)
+            if out is None:
+                out = np.empty((len(rows), len(cols)), self.dtype)
             gather(self._rows, slots, cols, out)
             return out
         col_points = self.points if cols is None else self.points.take(cols)
-        return self.kernel.block(self.points.take(rows), col_points, self.params)
+        return self.kernel.block(self.points.take(rows), col_points, self.params, out)
 
     def combine(self, rows: np.ndarray, B: np.ndarray, cols: Columns) -> np.ndarray:
         """Return the sums over i of B[lane, i] K[rows_i, cols], shape (lanes, columns)."""

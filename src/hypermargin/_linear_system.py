@@ -79,17 +79,23 @@ class SaddleSystem:
         The free block of the kernel matrix.  Rounding of a single-precision one counts as ridge.
     ridge : ndarray of shape (n,)
     bias : bool
+    work : ndarray of the shape and type of K, optional
+        Memory for the factor; with it, K is overwritten as well.
     """
 
-    def __init__(self, K: np.ndarray, ridge: np.ndarray, bias: bool):
+    def __init__(
+        self, K: np.ndarray, ridge: np.ndarray, bias: bool, work: np.ndarray | None = None
+    ):
         self.bias = bias
+        if work is None:
+            K, work = K.copy(), np.empty_like(K)
         noise = 1e-6 * float(np.abs(np.diagonal(K)).mean()) if K.dtype == np.float32 else 0.0
-        self._make(K, ridge + noise, K.dtype)
+        K.reshape(-1)[:: len(K) + 1] += (ridge + noise).astype(K.dtype)
+        self._make(K, work)
 
-    def _make(self, K: np.ndarray, ridge: np.ndarray, dtype: Any) -> None:
-        self.A = np.array(K, dtype)
-        self.A.reshape(-1)[:: len(K) + 1] += ridge.astype(dtype)
-        factor = self.A.copy()
+    def _make(self, A: np.ndarray, factor: np.ndarray) -> None:
+        self.A = A
+        np.copyto(factor, A)
         # pivots are square roots: single precision serves condition numbers up to about 1e5
         least = 3e-3 if factor.dtype == np.float32 else 1e-6
         self.definite = _factor(factor)
@@ -99,7 +105,7 @@ class SaddleSystem:
             self._cholesky = factor
             self._inverse_ones = _solve(factor, np.ones(len(factor)))
         elif factor.dtype == np.float32:
-            self._make(K, ridge, np.dtype(float))
+            self._make(A.astype(float), np.empty(A.shape))
         else:
             self._spectrum = eigh(self._whole(), check_finite=False)
 

@@ -120,6 +120,12 @@ class Log:
         if entry.again is not None:
             self.entries[self.entries.index(entry)] = entry.again()
 
+    def release(self) -> None:
+        """Give the memory of all problems back."""
+        for entry in self.entries:
+            if entry.prepared is not None:
+                entry.prepared.problem.release()
+
     def kept(self) -> list[Entry]:
         """Return the evaluations on the most rows on which any succeeded, failures included.
 

@@ -108,7 +108,7 @@ def quadratic_model(
     tol: float,
     curvature: np.ndarray | None = None,
     radius: float = 0.7,
-    most: int = 10,
+    most: int | None = None,
 ) -> Found:
     """Trust-region steps on a quadratic model that is fitted to all values and gradients seen.
 
@@ -116,8 +116,10 @@ def quadratic_model(
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
-    or after `most` evaluations.
+    or after `most` evaluations: ten, or four if the curvature is known from a similar objective,
+    whose minimum then is not far.
     """
+    most = most or (10 if curvature is None else 4)
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
     best = (theta, *value_and_grad(theta))

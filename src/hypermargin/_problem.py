@@ -29,7 +29,7 @@ import numpy as np
 
 from ._block import Effort
 from ._budget import Budget, Workers, one_blas_thread
-from ._gram import Columns, Gram, RowStore
+from ._gram import Columns, Gram, RowStore, borrowed
 from ._kernels import Kernel, Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual, Loss
@@ -170,8 +170,7 @@ class CrossValidation:
         self.memory = memory / len(designs)
         self.workers = workers or Workers(1)
         self._lock = threading.Lock()
-        self._latest: object = None
-        self.release()
+        self._begin()
         self._views: tuple[np.ndarray | None, list[_View]] | None = None
         self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
 
@@ -184,15 +183,22 @@ class CrossValidation:
 
     def _twin(self) -> CrossValidation:
         twin = copy(self)
-        twin.release()
+        twin._begin()
         return twin
 
     def release(self) -> None:
         """Give the memory of kernel matrices back; the next evaluation takes what it needs."""
+        for problem in (self, *self._twins.values()):
+            for stores in problem._stores:
+                for store in stores:
+                    store.release()
+        self._begin()
+
+    def _begin(self) -> None:
         self._stores = [(RowStore(), RowStore()) for _ in self.designs]
         self._grams = dict[int, Gram]()
         self._twins = dict[int, CrossValidation]()
-        self._latest = None
+        self._latest: object = None
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
@@ -281,7 +287,7 @@ class CrossValidation:
             whole.designs = [Design(design.points, design.rows, (0,), design.fixed)]
         else:
             whole.designs = [Design(points, np.arange(len(points)), (0,))]
-            whole.release()
+            whole._begin()
         whole._views = None
         return whole
 
@@ -565,9 +571,10 @@ class _TrainedDesign:
                 return v, w
         Ku = gram.dot(members[used], test, delta)
         if free:
-            block = gram.block(members[support], members[support])
-            system = SaddleSystem(block, ridge[support], bias)
-            v, shift = system.solve(Ku[: len(support)], total)
+            n, rows = len(support), members[support]
+            with borrowed(n, n, gram.dtype) as block, borrowed(n, n, gram.dtype) as work:
+                system = SaddleSystem(gram.block(rows, rows, block), ridge[support], bias, work)
+                v, shift = system.solve(Ku[:n], total)
         else:  # the bias is the mean of the two end rows' residuals, nothing else moves
             v, shift = np.full(2, 0.5 * total), 0.0
         return v, Ku[len(support) :] - gram.dot(members[bound], members[support], v) - shift

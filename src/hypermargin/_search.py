@@ -229,6 +229,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self._warn_of(best)
         if self.refit:
             self._refit(best, X, y, routed.estimator.fit)
+        log.release()
         return self
 
     def _read_combinations(self) -> list[tuple[dict, dict, Model]]:
