@@ -54,8 +54,10 @@ SPARE = _Spare(most=2**30)
 def borrowed(n_rows: int, width: int, dtype: np.dtype) -> Iterator[np.ndarray]:
     """Give an array of that shape for a while, with whatever it has in it."""
     store = RowStore()
+    size = n_rows * width * dtype.itemsize
     try:
-        yield store.array(n_rows, width, dtype)
+        # powers of two, so that few pieces serve many shapes
+        yield store.array(n_rows, width, dtype, reserve=2 ** max(12, (size - 1).bit_length()))
     finally:
         store.release()
 

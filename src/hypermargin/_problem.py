@@ -334,10 +334,13 @@ class _View:
         if len(problem.columns) == 1:
             return [(self.members[0], np.array([0]))]
         belongs = np.stack([column.members[self.rows] for column in problem.columns], axis=1)
-        patterns, of_row = np.unique(belongs, axis=0, return_inverse=True)
+        bits = np.packbits(belongs, axis=1)
+        _, first, of_row = np.unique(
+            bits.view(f"V{bits.shape[1]}").ravel(), return_index=True, return_inverse=True
+        )
         return [
-            (np.flatnonzero(of_row.ravel() == k), np.flatnonzero(pattern))
-            for k, pattern in enumerate(patterns)
+            (np.flatnonzero(of_row == k), np.flatnonzero(belongs[row]))
+            for k, row in enumerate(first)
         ]
 
     @cached_property
@@ -539,9 +542,14 @@ class _TrainedDesign:
         v, w_bound = self._solve(members, support, bound, dual.ridge[i], test, delta, free)
         w = np.zeros(len(beta))
         w[bound] = w_bound
-        np.add.at(e, members[support], -v)
-        np.add.at(cotangent.target[i], support, v)
-        np.add.at(cotangent.kink[i], support, -v * sign)
+        if free:
+            e[members[support]] -= v
+            cotangent.target[i, support] = v
+            cotangent.kink[i, support] = -v * sign
+        else:  # the two rows may be one and the same
+            np.add.at(e, members[support], -v)
+            np.add.at(cotangent.target[i], support, v)
+            np.add.at(cotangent.kink[i], support, -v * sign)
         cotangent.ridge[i] = -cotangent.target[i] * beta
         cotangent.lower[i] = np.where(at_lower, w, 0.0)
         cotangent.upper[i] = np.where(at_upper, w, 0.0)

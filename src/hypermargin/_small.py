@@ -13,22 +13,36 @@ from ._compiled import add, compiled, dot
 from ._smo import optimality, smo_on_rows
 
 
+def runs_of(members: np.ndarray) -> np.ndarray:
+    """Return where runs of neighbouring members begin and end, one row (begin, end) per run."""
+    breaks = np.flatnonzero(np.diff(members) != 1) + 1
+    begins = members[np.concatenate([[0], breaks])]
+    ends = members[np.concatenate([breaks - 1, [len(members) - 1]])] + 1
+    return np.column_stack([begins, ends])
+
+
 @compiled
 def train_round(
-    K, slots, members, W, target, lower, upper, kink, ridge, beta, r, excess, ends, folds, goal,
-    max_iter,
+    K, slots, runs, W, target, lower, upper, kink, ridge, beta, r, excess, ends, folds, goal,
+    max_iter, rows, block,
 ):  # fmt: skip
     """Improve the machines of `folds` on the rows W; bring all that depends on them up to date.
 
-    `slots` are the places of the members' rows in K, W positions among the members.  All rows with
-    a coefficient are in W.  `ends` gets top, bottom and bias.  Returns the pairs that were made.
+    `slots` are the places of the rows W in K, W their positions among the members, and `runs` where
+    the members are among the columns of K.  All rows with a coefficient are in W.  `ends` gets top,
+    bottom and bias.  `rows` and `block` are memory for K[W, members] and K[W, W].  Returns the
+    pairs that were made.
     """
-    n, m = W.shape[0], members.shape[0]
-    block = np.empty((n, n), K.dtype)
+    n = W.shape[0]
     for a in range(n):
-        row = K[slots[W[a]]]
+        source, row = K[slots[a]], rows[a]
+        place = 0
+        for k in range(runs.shape[0]):
+            length = runs[k, 1] - runs[k, 0]
+            row[place : place + length] = source[runs[k, 0] : runs[k, 1]]
+            place += length
         for b in range(n):
-            block[a, b] = row[members[W[b]]]
+            block[a, b] = row[W[b]]
     made = 0
     for f in folds:
         values = np.zeros(n)
@@ -43,16 +57,9 @@ def train_round(
         )
         made = max(made, pairs)
         r[f] = target[f] - ridge[f] * beta[f]
-    part = np.empty(m, K.dtype)
-    for a in range(n):
-        if beta[:, W[a]].any():
-            row = K[slots[W[a]]]
-            for t in range(m):
-                part[t] = row[members[t]]
-            for f in folds:
-                if beta[f, W[a]] != 0.0:
-                    add(r[f], part, -beta[f, W[a]])
-    for f in folds:
+        for a in range(n):
+            if beta[f, W[a]] != 0.0:
+                add(r[f], rows[a], -beta[f, W[a]])
         ends[0, f], ends[1, f], ends[2, f] = optimality(
             r[f], beta[f], lower[f], upper[f], kink[f], excess[f]
         )

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._block import CHUNK, NEWTON_EVERY, POLISHED, Block, Effort, free_rows
-from ._gram import Columns, Gram
+from ._gram import Columns, Gram, borrowed
 from ._linear_system import SaddleSystem
 from ._losses import Dual
-from ._small import train_round
+from ._small import runs_of, train_round
 from ._smo import optimality, slopes, smo_on_rows
 
 PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
@@ -128,6 +128,7 @@ class _Team:
         self.r = np.array(dual.target)
         self.noise, self.bias = np.zeros((2, self.n_folds))
         self.top, self.bottom = np.full(self.n_folds, np.inf), np.zeros(self.n_folds)
+        self.runs: np.ndarray | None = None
         self.known = False  # whether `r` is up to date, at least on the working set
         self.excess = np.empty(dual.target.shape)
         self.beta = np.zeros(dual.target.shape)
@@ -190,13 +191,15 @@ class _Team:
         held = self.gram.held(members[W])
         if held is None:
             return False
-        slots = np.zeros(len(members), dtype=int)
-        slots[W] = held[1]
+        if self.runs is None:
+            self.runs = runs_of(members)
         ends = np.empty((3, self.n_folds))
-        self.iterations[folds] += train_round(
-            held[0], slots, members, W, dual.target, dual.lower, dual.upper, dual.kink, dual.ridge,
-            self.beta, self.r, self.excess, ends, folds, goal, min(limit, CHUNK),
-        )  # fmt: skip
+        n, m, dtype = len(W), len(members), self.gram.dtype
+        with borrowed(n, m, dtype) as rows, borrowed(n, n, dtype) as block:
+            self.iterations[folds] += train_round(
+                *held, self.runs, W, dual.target, dual.lower, dual.upper, dual.kink, dual.ridge,
+                self.beta, self.r, self.excess, ends, folds, goal, min(limit, CHUNK), rows, block,
+            )  # fmt: skip
         self.top[folds], self.bottom[folds], self.bias[folds] = ends[:, folds]
         self.known = True
         return True
