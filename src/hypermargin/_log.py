@@ -11,7 +11,6 @@ import numpy as np
 
 from ._objective import Visit
 from ._prepare import Prepared
-from ._problem import State
 from ._scoring import Scoring
 from ._space import Space
 
@@ -36,7 +35,7 @@ class Entry:
     gradient_norm: float
     space: Space
     prepared: Prepared | None = None
-    state: State | None = None  # where training ended, for the best entry only
+    state: Any = None  # where training ended, for the best entry only
 
 
 class Log:

@@ -105,7 +105,11 @@ def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarr
         members = rng.permutation(np.flatnonzero(stratum.ravel() == s))
         priority[members] = (np.arange(len(members)) - 1.0) / len(members)  # two of each come first
     order = np.argsort(priority + 1e-9 * rng.uniform(size=n), kind="stable")
-    sizes = [LOOK_ROWS] + ([n // 4] if n >= 8 * LOOK_ROWS else [])
+    # a quarter of the rows, a quarter of that and so on, but no small steps after the first look
+    sizes = [n // 4] if n >= 8 * LOOK_ROWS else []
+    while sizes and sizes[0] >= 64 * LOOK_ROWS // 2:
+        sizes.insert(0, sizes[0] // 4)
+    sizes.insert(0, LOOK_ROWS)
     levels: list[np.ndarray | None] = []
     for size in sizes:
         rows = np.zeros(n, dtype=bool)

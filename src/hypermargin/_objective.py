@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ._budget import Budget
 from ._criteria import Criterion
 from ._prepare import Prepared
-from ._problem import CrossValidation, Evaluation, State
+from ._problem import Evaluation, Problem
 from ._space import Space
 
 LOOK = 0.05  # optimality gap of a look, in units of the targets
@@ -69,9 +70,7 @@ class Objective:
         self.evaluations_on_all = 0
         self.visited = False
 
-    def on(
-        self, rows: np.ndarray | None, start: State | None = None, tol: float | None = None
-    ) -> Level:
+    def on(self, rows: np.ndarray | None, start: Any = None, tol: float | None = None) -> Level:
         """Return the objective on some rows (None: on all of them), at a coarser tolerance or not.
 
         What is evaluated at a coarser one can be evaluated `again`.
@@ -82,9 +81,7 @@ class Objective:
 class Level:
     """The objective on a fixed set of rows; keeps the best visit and starts warm from it."""
 
-    def __init__(
-        self, objective: Objective, rows: np.ndarray | None, start: State | None, tol: float
-    ):
+    def __init__(self, objective: Objective, rows: np.ndarray | None, start: Any, tol: float):
         self.objective = objective
         self.tol = tol
         self.rows = rows
@@ -104,7 +101,7 @@ class Level:
         def look(theta: np.ndarray) -> Visit | None:
             if whole.visited and whole.budget.expired():
                 return None
-            return self._measure(theta, LOOK, problem.of_thread())
+            return self._measure(theta, LOOK, problem.of_thread(), differentiate=False)
 
         values = []
         with problem.workers.clock.phase("look"):
@@ -123,9 +120,11 @@ class Level:
             self._known[key] = self._value_and_grad(theta)
         return self._known[key]
 
-    def verify(self, theta: np.ndarray) -> Visit:
-        """Evaluate a point at the final tolerance."""
-        return self._measure(theta, self.objective.tol, self.objective.prepared.problem)
+    def verify(self, visit: Visit) -> Visit:
+        """Evaluate a point at the final tolerance; its gradient is good enough as it is."""
+        problem, tol = self.objective.prepared.problem, self.objective.tol
+        again = self._measure(visit.theta, tol, problem, differentiate=False)
+        return replace(again, gradient=visit.gradient)
 
     def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         whole = self.objective
@@ -168,34 +167,29 @@ class Level:
             if visit.evaluation is not None and not visit.rough:
                 self.state = visit.evaluation.state
 
-    def _measure(self, theta: np.ndarray, tol: float, problem: CrossValidation) -> Visit:
+    def _measure(
+        self, theta: np.ndarray, tol: float, problem: Problem, differentiate: bool = True
+    ) -> Visit:
         """Evaluate a point; the tolerance tells whether it is a look."""
         clock = time.perf_counter()
         params = self.objective.space.params(theta)
         rough = tol >= LOOK
         try:
-            evaluation, value, gradient = self._evaluate(params, tol, problem)
+            evaluation, value, gradient = self._evaluate(params, tol, problem, differentiate)
             error = None
         except FloatingPointError as failure:
             evaluation, value, gradient, error = None, np.nan, None, str(failure)
         seconds = time.perf_counter() - clock
-        again = None if tol <= self.objective.tol else partial(self.verify, theta)
-        return Visit(
-            theta,
-            params,
-            value,
-            gradient,
-            evaluation,
-            self.n_rows,
-            seconds,
-            rough,
-            tol,
-            again,
+        visit = Visit(
+            theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, tol, None,
             error,
-        )
+        )  # fmt: skip
+        if tol <= self.objective.tol:
+            return visit
+        return replace(visit, again=partial(self.verify, replace(visit, evaluation=None)))
 
     def _evaluate(
-        self, params: dict[str, float], tol: float, problem: CrossValidation
+        self, params: dict[str, float], tol: float, problem: Problem, differentiate: bool
     ) -> tuple[Evaluation, float, dict[str, float] | None]:
         whole = self.objective
         prepared, rough = whole.prepared, tol >= LOOK
@@ -210,7 +204,7 @@ class Level:
         value, delta = validation_loss(evaluation, whole.criterion, prepared, whole.weight)
         if not np.isfinite(value):
             raise FloatingPointError(f"the validation loss is {value} at {params}.")
-        if rough:
+        if not differentiate:
             return evaluation, value, None
         gradient = evaluation.pullback(delta)
         prefix = prepared.model.prefix

@@ -22,7 +22,8 @@ from sklearn.utils.validation import (
 from ._adapters import Model, Targets
 from ._budget import Workers
 from ._kernels import Points
-from ._problem import CrossValidation, Design, Fold
+from ._low_rank import LowRankCrossValidation
+from ._problem import CrossValidation, Design, Fold, Problem
 from ._space import Dimension
 
 try:
@@ -42,7 +43,7 @@ class Prepared:
     """A problem, and what is needed to read its outputs."""
 
     model: Model
-    problem: CrossValidation
+    problem: Problem
     targets: Targets
     splits: list[Split]
 
@@ -76,6 +77,8 @@ def prepare(
     tuned: Sequence[str],
     memory: float,
     workers: Workers,
+    rank: int | None = None,
+    seed: int = 0,
 ) -> Prepared:
     """Build the cross-validation problem of a model.
 
@@ -86,6 +89,8 @@ def prepare(
         What `fit` of the whole estimator would get, `sample_weight` of the machine included.
     tuned : sequence of str
         The machine's hyperparameters that every evaluation will name.
+    rank, seed : int
+        Number of landmarks and the seed of their draw; None trains exactly, on all rows.
     """
     X, y, targets, values = check_inputs(model, X, y, tuned)
     fit_params, sample_weight = _split_params(model, fit_params, len(targets.y))
@@ -101,9 +106,16 @@ def prepare(
             for number, split in enumerate(splits)
         ]
     kernel, loss = model.adapter.kernel(model.machine), model.adapter.loss
-    problem = CrossValidation(
-        designs, folds, targets.columns, kernel, loss, values, memory, workers
-    )
+    problem: Problem
+    if rank is None:
+        problem = CrossValidation(
+            designs, folds, targets.columns, kernel, loss, values, memory, workers
+        )
+    else:
+        problem = LowRankCrossValidation(
+            designs, folds, targets.columns, kernel, loss, values, memory, workers,
+            rank=min(rank, len(targets.y)), seed=seed,
+        )  # fmt: skip
     return Prepared(model, problem, targets, list(splits))
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -120,7 +120,7 @@ class Evaluation:
     test: list[np.ndarray]
     pullback: Callable[[Sequence[np.ndarray]], Params]
     outputs_at: Callable[[int, np.ndarray], np.ndarray]
-    state: State
+    state: Any  # what `warm` of a later evaluation may be
     converged: bool
 
     def outputs_only(self) -> Evaluation:
@@ -132,8 +132,8 @@ def _gone(*_: Any) -> Any:
     raise RuntimeError("only the outputs of this evaluation were kept.")
 
 
-class CrossValidation:
-    """All folds of a kernel machine as one function of its hyperparameters.
+class Problem:
+    """Folds, columns, a kernel and a loss: what every way to cross-validate has in common.
 
     Parameters
     ----------
@@ -167,21 +167,68 @@ class CrossValidation:
         self.kernel = kernel
         self.loss = loss
         self.values = values
-        self.memory = memory / len(designs)
+        self.memory = memory
         self.workers = workers or Workers(1)
+        self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
         self._lock = threading.Lock()
         self._begin()
-        self._views: tuple[np.ndarray | None, list[_View]] | None = None
-        self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
 
-    def of_thread(self) -> CrossValidation:
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:
+        return (*self.loss.hyperparameters, *self.kernel.hyperparameters)
+
+    def evaluate(
+        self,
+        params: Params,
+        *,
+        tol: float,
+        warm: Any = None,
+        rows: np.ndarray | None = None,
+        budget: Budget | None = None,
+        max_iter: int | None = None,
+    ) -> Evaluation:
+        """Train all folds at `params` and return the outputs on their validation rows.
+
+        Parameters
+        ----------
+        params : dict
+            Hyperparameters by name; those not named keep the estimator's own value.
+        tol : float
+            How exactly every machine is trained, in units of its targets.
+        warm : dict, optional
+            `state` of an earlier evaluation, on the same or on fewer rows.
+        rows : ndarray of bool, optional
+            Which rows of the data take part, in training and in validation.
+        budget : Budget, optional
+            When it ends, machines stop where they are; `converged` then is False.
+        max_iter : int, optional
+            Most steps per machine.
+        """
+        raise NotImplementedError
+
+    def solutions(
+        self,
+        points: Points | None,
+        weight: np.ndarray,
+        params: Params,
+        tol: float,
+        warm: Any,
+    ) -> list[Solution] | None:
+        """Train one machine per column on all rows; None if that did not converge.
+
+        `points` are the rows in the user's order, if they are not those of the (only) design here;
+        `warm` is the state of an evaluation.
+        """
+        raise NotImplementedError
+
+    def of_thread(self) -> Self:
         """Return a problem like this one with memory of its own, for evaluations side by side."""
         if not self.workers.inside:
             return self
         with self._lock:
             return self._twins.setdefault(threading.get_ident(), self._twin())
 
-    def _twin(self) -> CrossValidation:
+    def _twin(self) -> Self:
         twin = copy(self)
         twin._begin()
         return twin
@@ -195,14 +242,47 @@ class CrossValidation:
         self._begin()
 
     def _begin(self) -> None:
-        self._stores = [(RowStore(), RowStore()) for _ in self.designs]
-        self._grams = dict[int, Gram]()
-        self._twins = dict[int, CrossValidation]()
+        self._stores = [(RowStore(), RowStore()) for _ in range(self._n_stores)]
+        self._twins: dict[int, Any] = {}
         self._latest: object = None
 
     @property
-    def hyperparameters(self) -> tuple[str, ...]:
-        return (*self.loss.hyperparameters, *self.kernel.hyperparameters)
+    def _n_stores(self) -> int:
+        return len(self.designs)
+
+    def _on_all_rows(self, points: Points | None, weight: np.ndarray) -> Self:
+        """Return the problem with all rows in training and none in validation."""
+        whole = copy(self)
+        whole.folds = [Fold(np.empty(0, dtype=int), weight)]
+        if points is None:
+            design = self.designs[0]
+            whole.designs = [Design(design.points, design.rows, (0,), design.fixed)]
+        else:
+            whole.designs = [Design(points, np.arange(len(points)), (0,))]
+            whole._begin()
+        return whole
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A trained machine: its output at x is sum_k beta_k K(x, X[rows_k]) + bias.
+
+    The rows may be of either class, the coefficients of either sign.
+    """
+
+    rows: np.ndarray
+    beta: np.ndarray
+    bias: float
+    iterations: int
+
+
+class CrossValidation(Problem):
+    """All folds of a kernel machine, trained exactly, as one function of its hyperparameters."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._grams: dict[int, Gram] = {}
+        self._views: tuple[np.ndarray | None, list[_View]] | None = None
 
     def gram(
         self, number: int, points: Points, params: Params, budget: Budget, single: bool
@@ -216,7 +296,7 @@ class CrossValidation:
         latest = self._grams.get(number)
         if latest is None or latest.points is not wanted or latest.params != params:
             self._grams[number] = Gram(
-                points, self.kernel, params, self.memory, self.workers, budget,
+                points, self.kernel, params, self.memory / len(self.designs), self.workers, budget,
                 *self._stores[number], single,
             )  # fmt: skip
         self._grams[number].budget = budget
@@ -232,23 +312,6 @@ class CrossValidation:
         budget: Budget | None = None,
         max_iter: int | None = None,
     ) -> Evaluation:
-        """Train all folds at `params` and return the outputs on their validation rows.
-
-        Parameters
-        ----------
-        params : dict
-            Hyperparameters by name; those not named keep the estimator's own value.
-        tol : float
-            Optimality gap of every machine.
-        warm : dict, optional
-            `state` of an earlier evaluation, on the same or on fewer rows.
-        rows : ndarray of bool, optional
-            Which rows of the data take part, in training and in validation.
-        budget : Budget, optional
-            When it ends, machines stop where they are; `converged` then is False.
-        max_iter : int, optional
-            Most pair updates per machine.
-        """
         self._latest = token = object()
         effort = Effort(tol, budget or Budget(), max_iter)
         with one_blas_thread:
@@ -275,21 +338,22 @@ class CrossValidation:
             converged=all(t.converged for part in parts for t in part.trained),
         )
 
-    def on_all_rows(self, points: Points | None, weight: np.ndarray) -> CrossValidation:
-        """Return the problem with all rows in training and none in validation.
-
-        `points` are the rows in the user's order, if they are not those of the (only) design here.
-        """
-        whole = copy(self)
-        whole.folds = [Fold(np.empty(0, dtype=int), weight)]
-        if points is None:
-            design = self.designs[0]
-            whole.designs = [Design(design.points, design.rows, (0,), design.fixed)]
-        else:
-            whole.designs = [Design(points, np.arange(len(points)), (0,))]
-            whole._begin()
+    def solutions(
+        self,
+        points: Points | None,
+        weight: np.ndarray,
+        params: Params,
+        tol: float,
+        warm: State | None,
+    ) -> list[Solution] | None:
+        whole = self._on_all_rows(points, weight)
         whole._views = None
-        return whole
+        start = None if warm is None else merged(warm, len(weight))
+        evaluation = whole.evaluate(params, tol=tol, warm=start)
+        if not evaluation.converged:
+            return None
+        state = [evaluation.state[0, c] for c in range(len(self.columns))]
+        return [Solution(s.rows, s.beta[0], float(s.bias[0]), s.iterations) for s in state]
 
     def _views_of(self, rows: np.ndarray | None) -> list[_View]:
         """Return the designs restricted to some rows; the latest restriction is remembered."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -25,23 +24,10 @@ from sklearn.svm._base import BaseLibSVM
 
 from ._kernels import Points
 from ._prepare import Prepared
-from ._problem import State, merged
+from ._problem import Solution
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 SOLVERS = ("_dense_fit", "_sparse_fit")  # the two methods of a machine that call libsvm
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A trained machine: its output at x is sum_k beta_k K(x, X[rows_k]) + bias.
-
-    The rows may be of either class, the coefficients of either sign.
-    """
-
-    rows: np.ndarray
-    beta: np.ndarray
-    bias: float
-    iterations: int
 
 
 Solver = Callable[[Any, np.ndarray, np.ndarray], Sequence[Solution]]
@@ -170,9 +156,7 @@ class NotSolved(Exception):
     """Our own training on all rows did not converge."""
 
 
-def own_solver(
-    prepared: Prepared, params: Mapping[str, float], state: State | None, machine: Any
-) -> Solver:
+def own_solver(prepared: Prepared, params: Mapping[str, float], state: Any, machine: Any) -> Solver:
     """Return a solver that trains on all rows, beginning with the machines of the folds.
 
     `params` are the machine's tuned hyperparameters.
@@ -184,19 +168,14 @@ def own_solver(
             weight = weight * machine.class_weight_[y.astype(int)]
         problem = prepared.problem
         shared = prepared.model.transformers is None and len(problem.designs) == 1
-        whole = problem.on_all_rows(None if shared else Points.of(X), weight)
         values = {name: params[name] for name in problem.hyperparameters if name in params}
         if "gamma" in problem.hyperparameters:
             values["gamma"] = float(machine._gamma)
         # libsvm's tolerance is in units of the target
         tol = float(machine.tol) * min(1.0, prepared.targets.scale)
-        warm = None if state is None else merged(state, len(y))
-        evaluation = whole.evaluate(values, tol=tol, warm=warm)
-        if not evaluation.converged:
+        found = problem.solutions(None if shared else Points.of(X), weight, values, tol, state)
+        if found is None:
             raise NotSolved
-        return [
-            Solution(s.rows, s.beta[0], float(s.bias[0]), s.iterations)
-            for _, s in sorted(evaluation.state.items(), key=lambda item: item[0])
-        ]
+        return found
 
     return solve

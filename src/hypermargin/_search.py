@@ -24,7 +24,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
 from ._adapters import Model, read_model
-from ._budget import Budget, Workers
+from ._budget import Budget, Workers, one_blas_thread
 from ._criteria import Criterion, criterion_for
 from ._log import Entry, Log, best_index
 from ._method import nested_rows, tune
@@ -95,6 +95,14 @@ class GradientSearchCV(BaseSearchCV):
     memory_limit : float, default=4000
         Megabytes for a kernel matrix; above that its rows are computed when they are needed.
         KernelRidge solves one linear system in all training rows and needs them all.
+    rank : int, default=None
+        Number of landmarks, for data that are too many to train on exactly.  Machines are then
+        expansions on that many rows, drawn once and in the proportions of the classes (Nystrom
+        approximation), and the corners of the loss are rounded.  None trains exactly.  For SVC and
+        SVR with a positive definite kernel; a few thousand landmarks serve half a million rows.
+    exact_refit : bool, default=False
+        Whether a search with `rank` refits the best point exactly.  By default the refitted model
+        has the landmarks as its support vectors.
 
     Attributes
     ----------
@@ -131,6 +139,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         "tol": [Interval(Real, 0, None, closed="left")],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "memory_limit": [Interval(Real, 0, None, closed="neither")],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "exact_refit": ["boolean"],
     }
 
     def __init__(
@@ -150,6 +160,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         tol: float = 5e-3,
         time_budget: float | None = None,
         memory_limit: float = 4000,
+        rank: int | None = None,
+        exact_refit: bool = False,
     ):
         super().__init__(
             estimator=estimator,
@@ -167,6 +179,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.tol = tol
         self.time_budget = time_budget
         self.memory_limit = memory_limit
+        self.rank = rank
+        self.exact_refit = exact_refit
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **params: Any) -> GradientSearchCV:
@@ -187,6 +201,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self : GradientSearchCV
         """
         combinations = self._read_combinations()
+        if self.rank is not None:
+            for _, _, model in combinations:
+                self._check_low_rank(model)
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
         params = _check_method_params(X, params=params)
@@ -205,7 +222,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.return_train_score,
         )
         log = Log(scoring, self._leading_metric(scorers), self.verbose)
-        seconds = self._search(combinations, self._criterion(scorers), splits, log)
+        criterion = self._criterion(scorers)
+        with one_blas_thread:
+            seconds = self._search(combinations, criterion, splits, log)
         results = self._collect(log, len(splits))
         for doubt in model.adapter.doubts(model.machine, targets):
             self._warn(f"The refitted model may differ from the search: {doubt}.")
@@ -252,6 +271,20 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     self._refuse(name, combinations[0][2])
         return combinations
 
+    def _check_low_rank(self, model: Model) -> None:
+        """Say at once if a model cannot be an expansion on landmarks."""
+        machine = model.machine
+        if not self.exact_refit and not can_install(machine):
+            raise ValueError(
+                f"rank={self.rank} gives models with landmarks as support vectors, which "
+                f"{machine!r} cannot be; use SVC or SVR without probability, or exact_refit=True."
+            )
+        if machine.kernel in ("sigmoid", "precomputed"):
+            raise ValueError(
+                f"rank={self.rank} needs a positive definite kernel of the rows; "
+                f"kernel={machine.kernel!r} is none. Use 'rbf', 'poly' or 'linear'."
+            )
+
     def _refuse(self, name: str, model: Model) -> None:
         known = model.whole.get_params()
         what = "cannot be tuned by gradient here" if name in known else "is not a parameter of it"
@@ -294,6 +327,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """
         budget, workers = Budget(self.time_budget), Workers(self.n_jobs)
         rng = check_random_state(self.random_state)
+        seed = rng.randint(np.iinfo(np.int32).max)
         memory = self.memory_limit * 2**20
         scoring = log.scoring
         try:
@@ -304,7 +338,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 try:
                     prepared = prepare(
                         model, scoring.X, scoring.y, splits, scoring.fit_params, names, memory,
-                        workers,
+                        workers, self.rank, seed,
                     )  # fmt: skip
                 except TransformerFailed as error:
                     if self.error_score == "raise":
@@ -380,14 +414,23 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         model = read_model(best)
         # libsvm would stop at max_iter, and that is what was asked for
         ours = can_install(model.machine) and model.machine.max_iter == -1
-        if ours and entry.prepared is not None and entry.prepared.n_rows > FEW:
+        if self.rank is not None:
+            ours = not self.exact_refit
+        elif entry.prepared is not None:
+            ours = ours and entry.prepared.n_rows > FEW
+        if ours and entry.prepared is not None:
             params = model.bare(entry.record["params"])
             solver = own_solver(entry.prepared, params, entry.state, model.machine)
             try:
                 with solved_by(model.machine, solver):
                     return best.fit(X, y, **fit_params)
             except NotSolved:
-                pass
+                if self.rank is not None:
+                    self._warn(
+                        "The model on landmarks did not converge on all rows; it is refitted "
+                        "exactly.",
+                        ConvergenceWarning,
+                    )
         return best.fit(X, y, **fit_params)
 
     def _warn_early(self, why: str) -> None:

@@ -1,0 +1,256 @@
+"""Machines on landmarks: gradients, the limit of all landmarks, memory, time, sparse data."""
+
+import numpy as np
+import pytest
+from helpers import Differentiated, assert_gradient, make_data
+from scipy import sparse
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from hypermargin import GradientSearchCV
+from hypermargin._budget import Budget, Workers
+from hypermargin._kernels import RBF
+from hypermargin._low_rank import LowRankCrossValidation, landmark_order
+from hypermargin._objective import validation_loss
+from hypermargin._primal import line_search
+from hypermargin._problem import Column
+
+KERNEL_PARAMS = {
+    "rbf": {"gamma": 0.3},
+    "poly": {"gamma": 0.2, "coef0": 1.0},
+    "linear": {},
+}
+ESTIMATORS = {
+    "svc": (SVC, {"C": 1.7}, 2),
+    "svc, three classes": (SVC, {"C": 1.7}, 3),
+    "svr": (SVR, {"C": 1.3, "epsilon": 0.2}, 0),
+    "kernel ridge": (KernelRidge, {"alpha": 0.3}, 0),
+}
+
+
+class OnLandmarks(Differentiated):
+    """The same problem on landmarks."""
+
+    def __init__(self, *args, rank, smoothing=0.1, memory=1e9, workers=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        p = self.prepared.problem
+        low = LowRankCrossValidation(
+            p.designs, p.folds, p.columns, p.kernel, p.loss, p.values, memory, workers,
+            rank=rank, smoothing=smoothing,
+        )  # fmt: skip
+        object.__setattr__(self.prepared, "problem", low)
+
+
+def problem_of(kind, kernel, n=80, weighted=False, **kwargs):
+    estimator, loss_params, n_classes = ESTIMATORS[kind]
+    X, y = make_data(n_classes, n=n)
+    weight = np.random.default_rng(0).uniform(0.3, 2.0, n) if weighted else None
+    params = {**loss_params, **KERNEL_PARAMS[kernel]}
+    made = OnLandmarks(
+        estimator(kernel=kernel), X, y, sample_weight=weight, tuned=list(params), **kwargs
+    )
+    return made, params
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("kernel", KERNEL_PARAMS)
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_every_gradient_component_is_exact(kind, kernel, weighted):
+    problem, params = problem_of(kind, kernel, rank=25, weighted=weighted)
+    assert_gradient(problem, params)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_gradients_are_exact_when_kernel_values_do_not_fit_into_memory(kind):
+    # 5,000 bytes hold the values of a few rows only, or of none
+    problem, params = problem_of(kind, "rbf", rank=25, weighted=True, memory=5e3)
+    assert_gradient(problem, params)
+
+
+def test_machines_that_share_a_preconditioner_have_exact_gradients(monkeypatch):
+    monkeypatch.setattr("hypermargin._primal.DIRECT", 0.0)
+    monkeypatch.setattr("hypermargin._primal.SAMPLE", (1, 1))
+    problem, params = problem_of("svc", "rbf", n=150, rank=25)
+    assert_gradient(problem, params)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_with_all_rows_as_landmarks_and_sharp_corners_it_is_the_exact_problem(kind):
+    estimator, loss_params, n_classes = ESTIMATORS[kind]
+    X, y = make_data(n_classes)
+    params = {**loss_params, "gamma": 0.3}
+    exact = Differentiated(estimator(kernel="rbf"), X, y, tuned=list(params))
+    low = OnLandmarks(
+        estimator(kernel="rbf"), X, y, rank=len(y), smoothing=1e-4, tuned=list(params)
+    )
+    ours, theirs = low.evaluate(params), exact.evaluate(params)
+    for a, b in zip(ours.outputs, theirs.outputs, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-3)
+
+
+def test_single_precision_gives_the_same_gradient():
+    problem, params = problem_of("svc", "rbf", n=300, rank=40)
+    value, gradient, _ = problem.value_and_grad(params)
+    rough = problem.evaluate(params, tol=1e-3)
+    delta = validation_loss(rough, problem.criterion, problem.prepared, problem.weight)[1]
+    assert rough.pullback(delta) == pytest.approx(gradient, rel=0.05, abs=1e-3 * value)
+
+
+def test_sparse_data_give_what_dense_data_give():
+    X, y = make_data(2)
+    params = {"C": 1.7, "gamma": 0.3}
+    dense = OnLandmarks(SVC(), X, y, rank=20, tuned=list(params))
+    thin = OnLandmarks(SVC(), sparse.csr_matrix(X), y, rank=20, tuned=list(params))
+    assert thin.value(params) == pytest.approx(dense.value(params), rel=1e-8)
+    assert_gradient(thin, params)
+
+
+def test_a_warm_start_from_fewer_rows_and_other_values_ends_at_the_same_outputs():
+    problem, params = problem_of("svr", "rbf", n=200, rank=30)
+    low, few = problem.prepared.problem, np.arange(200) % 3 > 0
+    start = low.evaluate({**params, "gamma": 0.7, "C": 5.0}, tol=1e-3, rows=few)
+    assert sorted(np.concatenate(start.test)) == list(np.flatnonzero(few))
+    warm, cold = problem.evaluate(params, start.state), problem.evaluate(params)
+    assert warm.converged
+    for a, b in zip(warm.outputs, cold.outputs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-8)
+
+
+def test_outputs_at_training_rows_and_of_the_expansion_agree():
+    problem, params = problem_of("svc, three classes", "rbf", rank=30)
+    evaluation = problem.evaluate(params)
+    X, members = make_data(3, n=80)[0], problem.prepared.problem.columns[1].members
+    start = evaluation.state[2, 1]
+    assert members[start.landmarks].all()
+    expected = rbf_kernel(X, X[start.landmarks], gamma=params["gamma"]) @ start.alpha + start.bias
+    np.testing.assert_allclose(evaluation.outputs_at(2, np.arange(80))[:, 1], expected, atol=1e-9)
+
+
+def test_on_all_rows_it_is_a_machine_with_landmarks_as_support_vectors():
+    X, y = make_data(2, n=200)
+    params = {"C": 1.7, "gamma": 0.3}
+    problem = OnLandmarks(SVC(), X, y, rank=200, smoothing=1e-3, tuned=list(params))
+    low = problem.prepared.problem
+    warm = problem.evaluate(params).state
+    (machine,) = low.solutions(None, np.ones(len(y)), params, 1e-9, warm)
+    outputs = rbf_kernel(X, X[machine.rows], gamma=0.3) @ machine.beta + machine.bias
+    exact = SVC(C=1.7, gamma=0.3, tol=1e-6).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(outputs, exact, atol=1e-2)
+
+
+def test_a_budget_that_has_ended_gives_outputs_of_machines_that_have_not_converged():
+    problem, params = problem_of("svc", "rbf", rank=25)
+    evaluation = problem.prepared.problem.evaluate(params, tol=1e-6, budget=Budget(0.0))
+    assert not evaluation.converged
+    assert all(np.isfinite(outputs).all() for outputs in evaluation.outputs)
+    assert all(np.isfinite(v) for v in evaluation.pullback(evaluation.outputs).values())
+
+
+def test_workers_do_not_change_the_result():
+    one, params = problem_of("svc", "rbf", n=300, rank=25)
+    two, _ = problem_of("svc", "rbf", n=300, rank=25, workers=Workers(2))
+    assert two.value(params) == pytest.approx(one.value(params), rel=1e-10)
+
+
+def test_only_the_latest_pullback_can_be_used():
+    problem, params = problem_of("svc", "rbf", rank=25)
+    old = problem.evaluate(params)
+    problem.evaluate(params)
+    with pytest.raises(RuntimeError, match="out of date"):
+        old.pullback(old.outputs)
+
+
+def test_landmarks_have_the_classes_in_their_proportions():
+    y = np.repeat([-1.0, 1.0], [900, 100])
+    order, n_classes = landmark_order(
+        [Column(np.ones(1000, dtype=bool), y)], np.random.default_rng(0)
+    )
+    assert n_classes == 2
+    assert sorted(order) == list(range(1000))
+    assert (y[order[:50]] > 0).sum() == 5
+    assert {-1.0, 1.0} == set(y[order[:2]])
+
+
+def test_a_kernel_that_is_not_positive_definite_is_refused():
+    X, y = make_data(2)
+    problem = OnLandmarks(SVC(kernel="sigmoid"), X, y, rank=40, tuned=["C", "gamma", "coef0"])
+    with pytest.raises(FloatingPointError, match="not positive definite"):
+        problem.value({"C": 1.0, "gamma": 3.0, "coef0": -1.0})
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_kernel_that_is_not_finite_is_refused_and_the_search_goes_on(n_workers, monkeypatch):
+    class Breaking(RBF):
+        def block(self, rows, cols, params, out=None):
+            block = super().block(rows, cols, params, out)
+            block *= np.nan if params["gamma"] > 1.0 else 1.0
+            return block
+
+    monkeypatch.setattr("hypermargin._primal.BLOCK_BYTES", 1)  # chunks for both workers
+    problem, params = problem_of("svc", "rbf", n=200, rank=20, workers=Workers(n_workers))
+    low, budget = problem.prepared.problem, Budget()
+    low.kernel = Breaking()
+    with pytest.raises(FloatingPointError, match="not finite"):
+        low.evaluate({**params, "gamma": 2.0}, tol=1e-3, budget=budget)
+    assert not budget.expired()
+    assert low.evaluate(params, tol=1e-3, budget=budget).converged
+
+
+def test_fewer_landmarks_than_classes_are_refused():
+    with pytest.raises(ValueError, match="rank=1 must be at least 2"):
+        problem_of("svc", "rbf", rank=1)
+
+
+@pytest.mark.parametrize(
+    "slopes", [lambda t: t - 0.02, lambda t: np.tanh(5.0 * (t - 7.0)), lambda t: t**3 - 0.5]
+)
+def test_line_search_ends_where_the_slope_is_small(slopes):
+    start = np.atleast_1d(slopes(np.zeros(2)))
+    t = line_search(slopes, start)
+    assert (np.abs(slopes(t)) <= 0.1 * np.abs(start)).all()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n_classes"),
+    [(SVC(), 2), (SVC(class_weight="balanced"), 3), (make_pipeline(StandardScaler(), SVR()), 0)],
+    ids=str,
+)
+def test_a_search_on_landmarks_gives_a_model_on_landmarks(estimator, n_classes):
+    X, y = make_data(n_classes, n=1200)
+    low, exact = (
+        GradientSearchCV(estimator, cv=3, random_state=0, max_evals=4, rank=rank).fit(X, y)
+        for rank in (120, None)
+    )
+    machine = low.best_estimator_
+    machine = machine[-1] if isinstance(machine, Pipeline) else machine
+    assert set(vars(machine)) == set(vars(SVC(gamma=1).fit(X, y) if n_classes else machine))
+    assert len(np.unique(machine.support_)) <= 120
+    assert low.best_score_ > exact.best_score_ - 0.05
+    assert low.score(X, y) > exact.score(X, y) - 0.05
+
+
+def test_a_search_on_landmarks_may_refit_exactly():
+    X, y = make_data(2, n=900)
+    search = GradientSearchCV(SVC(), cv=3, rank=50, exact_refit=True, max_evals=2, random_state=0)
+    machine = search.fit(X, y).best_estimator_
+    plain = SVC(**search.best_params_).fit(X, y)
+    np.testing.assert_array_equal(machine.support_, plain.support_)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (SVC(kernel="sigmoid"), "kernel='sigmoid'"),
+        (SVC(kernel="precomputed"), "kernel='precomputed'"),
+        (KernelRidge(kernel="rbf"), "KernelRidge"),
+        (SVC(probability=True), "probability"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_on_landmarks_is_refused_by_name(estimator, message):
+    X, y = make_data(2)
+    with pytest.raises(ValueError, match=message):
+        GradientSearchCV(estimator, rank=20).fit(X @ X.T, y)
