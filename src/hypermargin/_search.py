@@ -109,11 +109,17 @@ class GradientSearchCV(BaseSearchCV):
     cv_results_ : dict
         As in :class:`~sklearn.model_selection.GridSearchCV`, one row per evaluation on all rows;
         `objective` is the smooth loss, `gradient_norm` the length of its gradient with respect to
-        the scaled hyperparameters, `n_samples` the number of rows.  (If the time was up before any
-        evaluation on all rows, those on the most rows are listed.)
+        the scaled hyperparameters, `n_samples` the number of rows, `tol` the optimality gap that
+        machines were trained to, in units of the target: with many rows it is 1e-2 on the way and
+        the estimator's own at the chosen point.  (If the time was up before any evaluation on all
+        rows, those on the most rows are listed.)
     history_ : list of dict
         One record per evaluation, looks at subsets of the rows included: `params`, `objective`,
-        `gradient` (a dict, or None for a look), `score`, `seconds` and `n_samples`.
+        `gradient` (a dict, or None for a look), `score` (NaN on a subset of the rows), `seconds`,
+        `n_samples` and `tol`.
+    seconds_ : dict
+        Where the time of the search went: look, rows (of the kernel matrix), train, outputs,
+        adjoint and rest.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, \
 multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.  The best point is the one with the
