@@ -14,6 +14,7 @@ from ._space import lattice
 
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
 RIVAL = 1.03  # places within this factor of the best one are descended from, too
+DEAR = 4000  # rows from which evaluations on all of them are to be few
 WORK = 1e-2  # optimality gap on the way, where there are many rows; libsvm ends at 1e-3
 STARTS = 2  # places from which the first level descends; one more where it is the only level
 
@@ -41,19 +42,22 @@ def tune(
         places = list(lattice(space, n_looks(objective)))
         looks = list(zip(level.looks(places), places, strict=True))
         starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
-        # where the only level is a small one evaluations are cheap, on subsets they are inexact
-        coarse_tol = 2.0 * tol if several else 0.2 * tol
-        ends = [optimise(level, start, bounds, coarse_tol, None) for start in starts]
+        # on subsets evaluations are inexact; where all levels are small they are cheap
+        dear = objective.prepared.n_rows >= DEAR
+        coarse_tol, last_tol = 2.0 * tol, tol if dear else 0.5 * tol
+        if not several:
+            coarse_tol = 0.2 * tol
+        ends = [optimise(level, start, bounds, coarse_tol, None, False) for start in starts]
         for rows in levels[1:]:
             coarse, level = level, objective.on(rows, level.state, work)
             ratio = level.n_rows / coarse.n_rows
             # which of several minima is the best one often shows only on more rows
             ends = [replace(end, theta=space.drift(end.theta, ratio)) for end in apart(ends)]
             least = min(level(end.theta)[0] for end in ends)
-            last = rows is None
-            near, fine = (1.0, tol) if last else (RIVAL, coarse_tol)
+            near = 1.0 if dear and rows is None else RIVAL
             rivals = [end for end in ends if level(end.theta)[0] <= near * least]
-            ends = [optimise(level, end.theta, bounds, fine, end.curvature) for end in rivals]
+            fine = last_tol if rows is None else coarse_tol
+            ends = [optimise(level, e.theta, bounds, fine, e.curvature, dear) for e in rivals]
             ends = [min(ends, key=lambda end: end.value)]
     except SearchEnded:
         pass

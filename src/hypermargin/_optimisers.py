@@ -1,9 +1,9 @@
 """Optimisers: they see only `value_and_grad(theta)`, a start, bounds and a tolerance.
 
 Asking again for a point that was evaluated before costs nothing.  An optimiser may also be handed
-the curvature that it found on a similar objective, relative to the value there.  To add one, write
-a function of this signature and list it in `OPTIMISERS`; the contract tests of optimisers pick it
-up.
+the curvature that it found on a similar objective, relative to the value there, and be asked to be
+thrifty with evaluations.  To add one, write a function of this signature and list it in
+`OPTIMISERS`; the contract tests of optimisers pick it up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Found:
 
 
 Optimiser = Callable[
-    [ValueAndGrad, np.ndarray, np.ndarray, float, np.ndarray | None],
+    [ValueAndGrad, np.ndarray, np.ndarray, float, np.ndarray | None, bool],
     Found,
 ]
 
@@ -41,6 +41,7 @@ def lbfgs(
     bounds: np.ndarray,
     tol: float,
     curvature: np.ndarray | None = None,
+    thrifty: bool = False,
     reach: float = 2.0,
 ) -> Found:
     """L-BFGS-B, ended by the rule of keerthi-2006: |f_new - f_old| <= tol |f_old|.
@@ -107,8 +108,7 @@ def quadratic_model(
     bounds: np.ndarray,
     tol: float,
     curvature: np.ndarray | None = None,
-    radius: float = 0.7,
-    most: int | None = None,
+    thrifty: bool = False,
 ) -> Found:
     """Trust-region steps on a quadratic model that is fitted to all values and gradients seen.
 
@@ -116,10 +116,9 @@ def quadratic_model(
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
-    or after `most` evaluations: ten, or four if the curvature is known from a similar objective,
-    whose minimum then is not far.
+    or after ten evaluations; a thrifty run, from a start that is known to be good, ends after four.
     """
-    most = most or (10 if curvature is None else 4)
+    radius, most = 0.8, 4 if thrifty else 10
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
     best = (theta, *value_and_grad(theta))
