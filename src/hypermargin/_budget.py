@@ -130,5 +130,7 @@ class Workers:
             return [future.result() for future in futures]
         except BaseException:
             budget.stop()
+            for future in futures:
+                future.cancel()
             wait(futures)
             raise
