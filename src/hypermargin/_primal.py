@@ -20,10 +20,10 @@ from ._losses import Dual
 
 BLOCK_BYTES = 2**23  # kernel values that are computed at a time
 CACHE_BYTES = 2**19  # kernel values that are used twice before they leave the cache
-SAMPLE = 4, 16  # least and most rows per landmark from which a preconditioner is made
+SAMPLE = 16, 32  # least and most rows per landmark from which a preconditioner is made
 DIRECT = 2e10  # operations up to which every machine has a preconditioner of its own
 STALE = 20  # conjugate gradient steps more than at first after which a preconditioner is renewed
-FORCING = 0.1  # accuracy of a step; finer when steps are small, to converge fast in the end
+FORCING = 0.03  # accuracy of a step; finer when steps are small, to converge fast in the end
 RESTART = 1e-4  # accuracy of the first step of a warm start, which is not a small correction
 BLUR = 2.0  # width over which curvature is averaged, in units of the last step
 MOST_NEWTON = 100

@@ -23,26 +23,21 @@ def runs_of(members: np.ndarray) -> np.ndarray:
 
 @compiled
 def train_round(
-    K, slots, runs, W, target, lower, upper, kink, ridge, beta, r, excess, ends, folds, goal,
-    max_iter, rows, block,
+    K, slots, runs, columns, W, target, lower, upper, kink, ridge, beta, r, excess, ends, folds,
+    goal, max_iter, block,
 ):  # fmt: skip
     """Improve the machines of `folds` on the rows W; bring all that depends on them up to date.
 
-    `slots` are the places of the rows W in K, W their positions among the members, and `runs` where
-    the members are among the columns of K.  All rows with a coefficient are in W.  `ends` gets top,
-    bottom and bias.  `rows` and `block` are memory for K[W, members] and K[W, W].  Returns the
-    pairs that were made.
+    W are positions among the members, `slots` and `columns` the places of these rows and columns in
+    K, and `runs` where the members are among the columns of K.  All rows with a coefficient are in
+    W.  `ends` gets top, bottom and bias.  `block` is memory for K[W, W].  Returns the pairs that
+    were made.
     """
-    n = W.shape[0]
+    n, m = W.shape[0], r.shape[1]
     for a in range(n):
-        source, row = K[slots[a]], rows[a]
-        place = 0
-        for k in range(runs.shape[0]):
-            length = runs[k, 1] - runs[k, 0]
-            row[place : place + length] = source[runs[k, 0] : runs[k, 1]]
-            place += length
+        row, copied = K[slots[a]], block[a]
         for b in range(n):
-            block[a, b] = row[W[b]]
+            copied[b] = row[columns[b]]
     made = 0
     for f in folds:
         values = np.zeros(n)
@@ -57,9 +52,19 @@ def train_round(
         )
         made = max(made, pairs)
         r[f] = target[f] - ridge[f] * beta[f]
-        for a in range(n):
+    part = np.empty(m, K.dtype)
+    for a in range(n):
+        if not beta[:, W[a]].any():
+            continue
+        row, place = K[slots[a]], 0
+        for k in range(runs.shape[0]):
+            length = runs[k, 1] - runs[k, 0]
+            part[place : place + length] = row[runs[k, 0] : runs[k, 1]]
+            place += length
+        for f in folds:
             if beta[f, W[a]] != 0.0:
-                add(r[f], rows[a], -beta[f, W[a]])
+                add(r[f], part, -beta[f, W[a]])
+    for f in folds:
         ends[0, f], ends[1, f], ends[2, f] = optimality(
             r[f], beta[f], lower[f], upper[f], kink[f], excess[f]
         )

@@ -194,11 +194,11 @@ class _Team:
         if self.runs is None:
             self.runs = runs_of(members)
         ends = np.empty((3, self.n_folds))
-        n, m, dtype = len(W), len(members), self.gram.dtype
-        with borrowed(n, m, dtype) as rows, borrowed(n, n, dtype) as block:
+        with borrowed(len(W), len(W), self.gram.dtype) as block:
             self.iterations[folds] += train_round(
-                *held, self.runs, W, dual.target, dual.lower, dual.upper, dual.kink, dual.ridge,
-                self.beta, self.r, self.excess, ends, folds, goal, min(limit, CHUNK), rows, block,
+                *held, self.runs, members[W], W, dual.target, dual.lower, dual.upper, dual.kink,
+                dual.ridge, self.beta, self.r, self.excess, ends, folds, goal, min(limit, CHUNK),
+                block,
             )  # fmt: skip
         self.top[folds], self.bottom[folds], self.bias[folds] = ends[:, folds]
         self.known = True
