@@ -105,7 +105,7 @@ class Level:
 
         values = []
         with problem.workers.clock.phase("look"):
-            visits = problem.workers.map(look, thetas, whole.budget)
+            visits = problem.map_evaluations(look, thetas, whole.budget)
         for visit in visits:
             if visit is None:
                 raise SearchEnded

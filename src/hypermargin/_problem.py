@@ -36,6 +36,7 @@ from ._losses import Dual, Loss
 from ._small import adjoint, outputs_of
 from ._train import MOST, WHOLE, Start, Trained, train
 
+MANY = 5  # machines of a fold that are called many
 FEW = 100  # free rows up to which a compiled loop solves faster than LAPACK can be called
 SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is enough
 
@@ -220,6 +221,16 @@ class Problem:
         `warm` is the state of an evaluation.
         """
         raise NotImplementedError
+
+    def map_evaluations(self, function: Callable, items: Any, budget: Budget) -> list:
+        """Apply a function that evaluates `of_thread()` to all items, side by side if that pays.
+
+        With many small machines it does not: they take less time than threads take to share the
+        interpreter.
+        """
+        if len(self.columns) * len(self.designs) > MANY:
+            return [function(item) for item in items]
+        return self.workers.map(function, items, budget)
 
     def of_thread(self) -> Self:
         """Return a problem like this one with memory of its own, for evaluations side by side."""
@@ -460,6 +471,9 @@ class _TrainedDesign:
             }
 
     def _map(self, function: Callable, items: Any) -> list:
+        # for small machines threads do not pay, as above
+        if len(self.problem.columns) > MANY and len(self.view.rows) <= 2 * WHOLE:
+            return [function(item) for item in items]
         return self.problem.workers.map(function, items, self.effort.budget)
 
     def _train(self, warm: State) -> list[Trained]:
