@@ -17,6 +17,7 @@ from hypermargin._budget import Budget, Workers
 from hypermargin._gram import Gram
 from hypermargin._kernels import Points, Precomputed
 from hypermargin._losses import Dual
+from hypermargin._objective import validation_loss
 from hypermargin._train import Start, Trained, train
 
 
@@ -207,3 +208,54 @@ def test_an_old_pullback_says_that_it_is_out_of_date():
     problem.evaluate({"C": 2.0, "gamma": 0.1})
     with pytest.raises(RuntimeError, match="out of date"):
         old.pullback([np.zeros_like(o) for o in old.outputs])
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("estimator", "n_classes"), [(SVC(), 2), (SVC(), 5), (SVR(), 0)], ids=["two", "five", "svr"]
+)
+def test_loose_and_threaded_training_is_near_the_exact_one(estimator, n_classes, workers):
+    """Single precision, working sets, compiled rounds and threads, against exact training."""
+    X, y = make_data(n_classes, n=1400)
+    params = {"C": 3.0, "gamma": 0.4}
+    problem = Differentiated(estimator, X, y, cv=4, tuned=list(params))
+    exact, gradient, _ = problem.value_and_grad(params)
+    expected = problem.evaluate(params).outputs
+    problem.prepared.problem.workers = Workers(workers)
+    problem.prepared.problem.release()
+    loose = problem.evaluate(params, tol=1e-3)
+    for a, b in zip(loose.outputs, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-2)
+    value, delta = validation_loss(loose, problem.criterion, problem.prepared, problem.weight)
+    assert value == pytest.approx(exact, rel=1e-2)
+    found = loose.pullback(delta)
+    size = max(abs(gradient[name] * params[name]) for name in params)
+    for name in params:
+        difference = abs(found[name] - gradient[name]) * params[name]
+        assert difference <= 0.1 * size + 5e-3 * value  # rows change sides within the gap
+
+
+def test_evaluations_side_by_side_are_those_of_one_after_the_other():
+    X, y = make_data(2, n=700)
+    problem = Differentiated(SVC(), X, y, tuned=["C", "gamma"]).prepared.problem
+    problem.workers = Workers(3)
+    points = [{"C": c, "gamma": g} for c in (0.5, 5.0, 50.0) for g in (0.05, 0.5, 5.0)]
+
+    def outputs(params):
+        found = problem.of_thread().evaluate(params, tol=1e-3).outputs
+        return np.concatenate(found)
+
+    alone = [outputs(params) for params in points]
+    together = problem.map_evaluations(outputs, points, Budget())
+    np.testing.assert_allclose(np.array(together), np.array(alone), atol=1e-6)
+
+
+def test_the_same_point_at_a_finer_tolerance_uses_the_rows_that_are_there():
+    X, y = make_data(2, n=1500)
+    problem = Differentiated(SVC(), X, y, tuned=["C", "gamma"])
+    params = {"C": 3.0, "gamma": 0.4}
+    loose = problem.evaluate(params, tol=1e-2)
+    finer = problem.evaluate(params, warm=loose.state, tol=1e-3).outputs
+    cold = problem.evaluate(params).outputs
+    for a, b in zip(finer, cold, strict=True):
+        np.testing.assert_allclose(a, b, atol=5e-3)
