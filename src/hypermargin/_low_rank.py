@@ -136,7 +136,7 @@ class LowRankCrossValidation(Problem):
         max_iter: int | None = None,
     ) -> Evaluation:
         """Train all folds; `tol` bounds the step of the outputs that ends it, `max_iter` steps."""
-        self._latest = token = object()
+        self._latest = None
         budget = budget or Budget()
         most = min(MOST_NEWTON, max_iter or MOST_NEWTON)
         with one_blas_thread:
@@ -153,19 +153,12 @@ class LowRankCrossValidation(Problem):
             jobs = [(fold, c) for c in range(len(self.columns))]
             return np.column_stack([home[job].outputs_at(job, at) for job in jobs])
 
-        def pullback(delta: Sequence[np.ndarray]) -> Params:
-            if self._latest is not token:
-                raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
-            with one_blas_thread:
-                gradients = [part.pullback(delta) for part in parts]
-            return {n: sum(g[n] for g in gradients) for n in self.hyperparameters}
-
         state: Any = {job: start for part in parts for job, start in part.state().items()}
         test = [home[f, 0].test_rows[f] for f in range(len(self.folds))]
         return Evaluation(
             outputs=[outputs_at(f, at) for f, at in enumerate(test)],
             test=test,
-            pullback=pullback,
+            pullback=self._pullback_of(parts),
             outputs_at=outputs_at,
             state=state,
             converged=all(part.newton.converged for part in parts),

@@ -261,6 +261,19 @@ class Problem:
     def _n_stores(self) -> int:
         return len(self.designs)
 
+    def _pullback_of(self, parts: Sequence[Any]) -> Callable[[Sequence[np.ndarray]], Params]:
+        """Return the sum of the parts' pullbacks, to be used before the next evaluation."""
+        self._latest = token = object()
+
+        def pullback(delta: Sequence[np.ndarray]) -> Params:
+            if self._latest is not token:
+                raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
+            with one_blas_thread, self.workers.clock.phase("adjoint"):
+                gradients = [part.pullback(delta) for part in parts]
+            return {n: sum(g[n] for g in gradients) for n in self.hyperparameters}
+
+        return pullback
+
     def _on_all_rows(self, points: Points | None, weight: np.ndarray) -> Self:
         """Return the problem with all rows in training and none in validation."""
         whole = copy(self)
@@ -323,7 +336,7 @@ class CrossValidation(Problem):
         budget: Budget | None = None,
         max_iter: int | None = None,
     ) -> Evaluation:
-        self._latest = token = object()
+        self._latest = None
         effort = Effort(tol, budget or Budget(), max_iter)
         with one_blas_thread:
             parts = [
@@ -332,18 +345,10 @@ class CrossValidation(Problem):
             ]
         home = {fold: part for part in parts for fold in part.view.folds}
         order = range(len(self.folds))
-
-        def pullback(delta: Sequence[np.ndarray]) -> Params:
-            if self._latest is not token:
-                raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
-            with one_blas_thread, self.workers.clock.phase("adjoint"):
-                gradients = [part.pullback(delta) for part in parts]
-            return {n: sum(g[n] for g in gradients) for n in self.hyperparameters}
-
         return Evaluation(
             outputs=[home[f].outputs[f] for f in order],
             test=[home[f].view.test_rows[f] for f in order],
-            pullback=pullback,
+            pullback=self._pullback_of(parts),
             outputs_at=lambda fold, at: home[fold].outputs_at(fold, at),
             state={key: start for part in parts for key, start in part.state().items()},
             converged=all(t.converged for part in parts for t in part.trained),
