@@ -99,7 +99,7 @@ class GradientSearchCV(BaseSearchCV):
         Number of landmarks, for data that are too many to train on exactly.  Machines are then
         expansions on that many rows, drawn once and in the proportions of the classes (Nystrom
         approximation), and the corners of the loss are rounded.  None trains exactly.  For SVC and
-        SVR with a positive definite kernel; a few thousand landmarks serve half a million rows.
+        SVR with a positive definite kernel.
     exact_refit : bool, default=False
         Whether a search with `rank` refits the best point exactly.  By default the refitted model
         has the landmarks as its support vectors.
