@@ -8,13 +8,18 @@ from helpers import make_data
 from scipy import stats
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_iris, make_classification
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import make_scorer, mean_squared_error
-from sklearn.model_selection import StratifiedKFold, TimeSeriesSplit, cross_val_score
+from sklearn.model_selection import (
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
@@ -230,3 +235,44 @@ def test_rows_on_demand_give_the_same_search(memory_limit):
     np.testing.assert_allclose(
         little.cv_results_["objective"], plenty.cv_results_["objective"], rtol=1e-2
     )
+
+
+def test_single_precision_is_not_used_where_it_would_be_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=1200) > 0).astype(int)
+    X[::2] += 1e3  # two clusters, far apart against the width of the kernel
+    found = search(SVC(), {"C": (0.5, 2.0), "gamma": (0.2, 0.5)}).fit(X, y)
+    plain = SVC(**found.best_params_).fit(X, y)
+    np.testing.assert_allclose(found.decision_function(X), plain.decision_function(X), atol=1e-2)
+    expected = cross_val_score(plain, X, y, cv=3).mean()
+    assert found.best_score_ == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_kernel_that_overflows_does_not_end_the_search_for_others(n_jobs):
+    X, y = make_data(3, n=1600)
+    X[:3] *= 1e9
+    space = {"kernel": ["poly", "rbf"], "degree": [4], "C": (0.1, 10.0)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = search(SVC(gamma=1.0, coef0=1.0), space, n_jobs=n_jobs, max_evals=2).fit(X, y)
+    assert found.best_params_["kernel"] == "rbf"
+
+
+def test_a_callable_refit_gets_its_point_at_the_final_tolerance():
+    X, y = make_data(2, n=1000)
+    found = search(SVC(), refit=lambda results: 0).fit(X, y)
+    assert found.best_index_ == 0
+    assert found.cv_results_["tol"][0] == 1e-3
+    assert found.history_[-len(found.cv_results_["tol"])]["tol"] == 1e-3
+
+
+def test_train_scores_of_looks_are_those_of_their_own_points():
+    X, y = load_iris(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = search(SVC(), time_budget=1e-9, return_train_score=True).fit(X, y)
+    scores = found.cv_results_["mean_train_score"]
+    expected = cross_validate(SVC(**found.best_params_), X, y, cv=3, return_train_score=True)
+    assert scores[found.best_index_] == pytest.approx(expected["train_score"].mean(), abs=0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -125,11 +125,13 @@ class Workers:
             self._inside.yes = True
             return function(item)
 
-        futures = [self._pool.submit(run, item) for item in items]
+        futures: list[Future] = []
         try:
+            futures += [self._pool.submit(run, item) for item in items]
             return [future.result() for future in futures]
-        except BaseException:
-            budget.stop()
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                budget.stop()
             for future in futures:
                 future.cancel()
             wait(futures)

@@ -59,6 +59,12 @@ class Points:
         return np.einsum("ij,ij->i", self.X, self.X)
 
     @cached_property
+    def spread(self) -> tuple[float, float]:
+        """The mean and the largest of the squared norms that distances are computed from."""
+        norms = self.square_norms if sparse.issparse(self.X) else self.lifted[:, -2]
+        return float(norms.mean()), float(norms.max())
+
+    @cached_property
     def lifted(self) -> np.ndarray:
         """Rows (x, |x|^2, 1), centred; products with (-2 z, 1, |z|^2) are squared distances."""
         return self._lift(self.centre)
@@ -111,6 +117,10 @@ class Kernel:
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
         raise NotImplementedError
 
+    def single_error(self, points: Points, params: Params) -> float:
+        """Return the rounding error of K in single precision, relative to its diagonal."""
+        return float(np.finfo(np.float32).eps)
+
     def pullback(
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
     ) -> Params:
@@ -151,6 +161,11 @@ class RBF(Kernel):
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
         return np.ones(len(points))
+
+    def single_error(self, points: Points, params: Params) -> float:
+        # distances are differences of norms; far-out rows count little, as they are few
+        mean, largest = points.spread
+        return float(np.finfo(np.float32).eps) * params["gamma"] * (mean + 0.01 * largest)
 
     def pullback(
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ._budget import Budget
 from ._objective import Visit
 from ._prepare import Prepared
 from ._scoring import Scoring
@@ -17,7 +18,7 @@ from ._space import Space
 Scores = list[dict[str, Any]]
 
 
-@dataclass
+@dataclass(eq=False)
 class Entry:
     """An evaluated point: the public record and the scores of its folds.
 
@@ -68,13 +69,16 @@ class Log:
     ) -> Entry:
         scoring, out = self.scoring, None
         on_all = visit.n_rows == prepared.n_rows
-        # looks at part of the rows are many and cheap; scoring them would cost more than they do
-        if (on_all and (scoring.reads_outputs or not visit.rough)) or scoring.return_train_score:
+        # looks at part of the rows are many and cheap; scoring them would cost more than they do,
+        # and what their outputs on training rows come from is gone by now
+        wanted = on_all and (scoring.reads_outputs or not visit.rough)
+        if not visit.rough if scoring.return_train_score else wanted:
             out = scoring.score(prepared, visit)
         fault, outputs = visit.error, None
         if visit.evaluation is not None:
             fault = None if visit.evaluation.converged else "did not converge"
-            outputs = visit.evaluation.outputs_only() if scoring.reads_outputs else None
+            if scoring.reads_outputs and not scoring.return_train_score:
+                outputs = visit.evaluation.outputs_only()
         norm = np.nan
         if visit.gradient is not None:
             norm = float(np.linalg.norm(space.pull(visit.params, visit.gradient)))
@@ -114,10 +118,13 @@ class Log:
         scores, losses = ([record[key] for record in records] for key in ("score", "objective"))
         return kept[best_index(np.array(scores), np.array(losses))]
 
-    def settle(self, entry: Entry) -> None:
+    def settle(self, entry: Entry, budget: Budget) -> None:
         """Evaluate a point again at the final tolerance, and put that in its place."""
-        if entry.again is not None:
-            self.entries[self.entries.index(entry)] = entry.again()
+        if entry.again is None or budget.expired():
+            return
+        exact = entry.again()
+        if exact.fault is None or not budget.expired():  # else the clock has cut it short
+            self.entries[self.entries.index(entry)] = exact
 
     def release(self) -> None:
         """Give the memory of all problems back."""
@@ -136,7 +143,8 @@ class Log:
         best = max(chosen, key=lambda entry: (not entry.look, entry.record["n_samples"]))
         most, look = best.record["n_samples"], best.look
         kept = [e for e in self.entries if e.look == look and e.record["n_samples"] == most]
-        if any(entry.out is None for entry in kept) and not self.scoring.reads_outputs:
+        fits = not self.scoring.reads_outputs or self.scoring.return_train_score
+        if fits and any(entry.out is None for entry in kept):
             kept = [min(kept, key=lambda entry: entry.record["objective"])]
         for entry in kept:
             if entry.out is None:

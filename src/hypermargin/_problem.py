@@ -38,6 +38,7 @@ from ._train import MOST, WHOLE, Start, Trained, train
 
 MANY = 5  # machines of a fold that are called many
 FEW = 100  # free rows up to which a compiled loop solves faster than LAPACK can be called
+HARMLESS = 2e-5  # rounding errors of a kernel matrix, relative to its diagonal, up to which it is
 SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is enough
 
 
@@ -365,7 +366,8 @@ class CrossValidation(Problem):
         whole = self._on_all_rows(points, weight)
         whole._views = None
         start = None if warm is None else merged(warm, len(weight))
-        evaluation = whole.evaluate(params, tol=tol, warm=start)
+        most = max(1_000_000, 100 * len(weight))  # libsvm may then have a try
+        evaluation = whole.evaluate(params, tol=tol, warm=start, max_iter=most)
         if not evaluation.converged:
             return None
         state = [evaluation.state[0, c] for c in range(len(self.columns))]
@@ -463,6 +465,7 @@ class _TrainedDesign:
         # a kernel matrix in single precision is exact enough for gaps like libsvm's, but not for
         # finer ones, and a linear system has no gap at all that would show what is lost
         single = effort.tol >= SINGLE * problem.scale and problem.loss.bias
+        single = single and problem.kernel.single_error(view.points, self.params) <= HARMLESS
         self.gram = problem.gram(number, view.points, self.params, effort.budget, single)
         self.duals = [
             problem.loss.dual(y, weight, self.params)

@@ -173,7 +173,11 @@ def own_solver(prepared: Prepared, params: Mapping[str, float], state: Any, mach
             values["gamma"] = float(machine._gamma)
         # libsvm's tolerance is in units of the target
         tol = float(machine.tol) * min(1.0, prepared.targets.scale)
-        found = problem.solutions(None if shared else Points.of(X), weight, values, tol, state)
+        points = None if shared else Points.of(X)
+        try:
+            found = problem.solutions(points, weight, values, tol, state)
+        except FloatingPointError as error:  # libsvm computes in double precision throughout
+            raise NotSolved from error
         if found is None:
             raise NotSolved
         return found

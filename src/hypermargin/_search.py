@@ -247,14 +247,20 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
             self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
-            if not callable(self.refit):
+            if callable(self.refit):  # what it chooses is evaluated at the final tolerance, too
+                log.settle(log.kept()[self.best_index_], Budget())
+                self.cv_results_ = results = self._collect(log, len(splits))
+                self.history_ = [entry.record for entry in log.entries]
+            else:
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
             best = log.kept()[self.best_index_]
             self._warn_of(best)
-        if self.refit:
-            self._refit(best, X, y, routed.estimator.fit)
-        log.release()
+        try:
+            if self.refit:
+                self._refit(best, X, y, routed.estimator.fit)
+        finally:
+            log.release()
         return self
 
     def _read_combinations(self) -> list[tuple[dict, dict, Model]]:
@@ -368,7 +374,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 if len(combinations) > 1:
                     prepared.problem.release()
             while (best := log.best()).again is not None and not budget.expired():
-                log.settle(best)
+                log.settle(best, budget)
         except KeyboardInterrupt:
             if not log.entries:
                 raise

@@ -88,12 +88,14 @@ def outputs_of(K, slots, beta, bias, first, out):
 @compiled
 def cholesky(A):
     """Overwrite the lower triangle of A by its factor; False if a pivot is not clearly positive."""
-    n = A.shape[0]
+    n, largest = A.shape[0], 0.0
+    for i in range(n):
+        largest = max(largest, A[i, i])
     for i in range(n):
         for j in range(i):
             A[i, j] = (A[i, j] - dot(A[i, :j], A[j, :j])) / A[j, j]
         pivot = A[i, i] - dot(A[i, :i], A[i, :i])
-        if not pivot > 1e-10:
+        if not pivot > 1e-10 * largest:
             return False
         A[i, i] = np.sqrt(pivot)
     return True

@@ -201,6 +201,13 @@ def _support(distribution: Any, sign: str) -> tuple[float, float, str]:
     return float(low), float(high), scale
 
 
+def corners(space: Space) -> Iterator[np.ndarray]:
+    """Yield a point near each corner of the space."""
+    low, high = space.bounds.T
+    inside = 0.1 * (high - low)
+    yield from map(np.array, itertools.product(*zip(low + inside, high - inside, strict=True)))
+
+
 def lattice(space: Space, n_points: int) -> Iterator[np.ndarray]:
     """Yield spread points of the space, those with the least of the first coordinate first.
 
