@@ -146,5 +146,6 @@ def report(results: dict[str, Any]) -> str:
     header = ["excess, %", *(f"{title}, {what}" for title in POINTS.values() for what in FLOORS)]
     floors = ", ".join(f"{what} {floor:g}" for what, floor in FLOORS.items())
     return (
-        f"{table(header, rows)}\n\nFloors: {floors}; a search that ends below the grid counts as 0."
+        f"{table(header, rows)}\n\n{len(results)} of {len(SETS)} sets. Floors: {floors}; "
+        "a search that ends below the grid counts as 0."
     )
