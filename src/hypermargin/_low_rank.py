@@ -36,7 +36,7 @@ from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
 from ._losses import Dual, Loss
 from ._primal import MOST_NEWTON, Features, Newton, OutOfTime, SmoothDual
-from ._problem import HARMLESS, SINGLE, Column, Design, Evaluation, Fold, Problem, Solution
+from ._problem import Column, Design, Evaluation, Fold, Problem, Solution
 
 JITTER = 1e-6  # on the diagonal of K(Z, Z), in units of its mean
 SMOOTHING = 0.5  # width of the rounded corners, in units of the targets
@@ -260,9 +260,7 @@ class _Group:
 
     def train(self, tol: float, warm: LandmarkState, most: int) -> None:
         """Train all machines side by side."""
-        kernel = self.problem.kernel
-        self.single = tol >= SINGLE * self.problem.scale
-        self.single = self.single and kernel.single_error(self.points, self.params) <= HARMLESS
+        self.single = self.problem.in_single(self.points, self.params, tol)
         self.features = self._features(
             self.points,
             self.landmarks,

@@ -21,9 +21,10 @@ from sklearn.utils.validation import (
 
 from ._adapters import Model, Targets
 from ._budget import Workers
+from ._exact import CrossValidation
 from ._kernels import Points
 from ._low_rank import LowRankCrossValidation
-from ._problem import CrossValidation, Design, Fold, Problem
+from ._problem import Design, Fold, Problem
 from ._space import Dimension
 
 try:

@@ -72,12 +72,6 @@ def solved_by(estimator: Any, solver: Solver) -> Iterator[None]:
             del vars(estimator)[name]
 
 
-def install(estimator: Any, X: Any, y: Any, sample_weight: Any, solutions: Sequence[Solution]):
-    """Fit an SVC or SVR on X, y without training: its machines are the given solutions."""
-    with solved_by(estimator, lambda *_: solutions):
-        return estimator.fit(X, y, sample_weight)
-
-
 def _store(estimator: Any, X: Any, y: np.ndarray, solutions: Sequence[Solution]) -> None:
     """Set what libsvm's solver would set; `y` holds class numbers for SVC."""
     if isinstance(estimator, SVC):

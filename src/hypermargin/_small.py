@@ -1,7 +1,7 @@
 """Many small machines: all folds of a column in one compiled call each.
 
 With one machine per pair of classes there are dozens of columns, and a machine is trained in less
-time than a few calls of NumPy take.  These are the steps of `_train` and `_problem` for one column,
+time than a few calls of NumPy take.  These are the steps of `_train` and `_exact` for one column,
 written out for rows that are held.
 """
 
