@@ -41,8 +41,8 @@ from ._problem import Column, Design, Evaluation, Fold, Problem, Solution
 JITTER = 1e-6  # on the diagonal of K(Z, Z), in units of its mean
 SMOOTHING = 0.5  # width of the rounded corners, in units of the targets
 BIAS_PENALTY = 1e-8  # on the bias, in units of a row's bounds; makes it unique, moves nothing
-FEWER = 16, 250  # on a part of the rows: rows per landmark, and least number of landmarks
-ZONE_SHARE = 0.3  # of the memory, for copies of the rows that have curvature
+FEWER = 64, 250  # on a part of the rows: rows per landmark, and least number of landmarks
+STEP = 2.0  # last step of the outputs on average, in units of the largest violation of a row
 FINEST = 1e-3  # accuracy of a model on all rows; rounded corners make more of it meaningless
 ADJOINT = 1e-3, 1e-10  # accuracy of the adjoint in single and in double precision
 
@@ -135,10 +135,15 @@ class LowRankCrossValidation(Problem):
         budget: Budget | None = None,
         max_iter: int | None = None,
     ) -> Evaluation:
-        """Train all folds; `tol` bounds the step of the outputs that ends it, `max_iter` steps."""
+        """Train all folds; `tol` bounds the last step of the outputs, `max_iter` counts steps.
+
+        In the exact problem it bounds the largest violation of all rows.  A step says how far off
+        the rows are on average, which is much less.
+        """
         self._latest = None
         budget = budget or Budget()
         most = min(MOST_NEWTON, max_iter or MOST_NEWTON)
+        step = STEP * tol * min(1.0, self.smoothing / SMOOTHING)  # sharp corners are soon crossed
         with one_blas_thread:
             parts = [
                 _Group(self, number, group, params, rows, budget)
@@ -146,7 +151,7 @@ class LowRankCrossValidation(Problem):
                 for group in range(len(self.groups))
             ]
             for part in parts:
-                part.train(tol, warm or {}, most)
+                part.train(step, warm or {}, most)
         home = {job: part for part in parts for job in part.jobs}
 
         def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
@@ -230,7 +235,7 @@ class _Group:
         self.landmarks = design.points.take(np.searchsorted(design.rows, self.landmark_rows))
         n_groups = len(problem.designs) * len(problem.groups)
         self.memory = problem.memory / n_groups
-        self.stores = problem._stores[number * len(problem.groups) + group]
+        self.store = problem._stores[number * len(problem.groups) + group][0]
         self.y, self.weight, self.dual = self._duals()
         self.K_zz, self.Q = self._penalty()
 
@@ -262,14 +267,9 @@ class _Group:
         """Train all machines side by side."""
         self.single = self.problem.in_single(self.points, self.params, tol)
         self.features = self._features(
-            self.points,
-            self.landmarks,
-            self.params,
-            self.stores[0],
-            (1.0 - ZONE_SHARE) * self.memory,
+            self.points, self.landmarks, self.params, self.store, self.memory
         )
-        memory = ZONE_SHARE * self.memory
-        self.newton = Newton(self.features, self.Q, self.dual, self.stores[1], memory)
+        self.newton = Newton(self.features, self.Q, self.dual)
         try:
             start, reach = self._start(warm), self._reach(warm)
         except OutOfTime:
@@ -348,7 +348,7 @@ class _Group:
         beta = self.dual.beta(outputs)
         D = self.dual.curvature(outputs, beta)
         rhs = features.transposed(E)
-        P = self.newton.system(D).solve(rhs, ADJOINT[0 if self.single else 1])
+        P = self.newton.system(D, renew=True).solve(rhs, ADJOINT[0 if self.single else 1])
         q = features.times(P)
         left, right = np.hstack([E - D * q, beta]), np.vstack([A[:m].T, P[:m].T]).T
         gradient = dict.fromkeys(self.problem.hyperparameters, 0.0)

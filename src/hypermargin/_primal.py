@@ -14,18 +14,21 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 
 from ._budget import Budget, Workers
+from ._compiled import compiled
 from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
 from ._losses import Dual
 
 BLOCK_BYTES = 2**23  # kernel values that are computed at a time
 CACHE_BYTES = 2**19  # kernel values that are used twice before they leave the cache
-SAMPLE = 16, 32  # least and most rows per landmark from which a preconditioner is made
+SAMPLE = 8, 16  # least and most rows per landmark from which a preconditioner is made
 DIRECT = 2e10  # operations up to which every machine has a preconditioner of its own
-STALE = 20  # conjugate gradient steps more than at first after which a preconditioner is renewed
-FORCING = 0.03  # accuracy of a step; finer when steps are small, to converge fast in the end
-RESTART = 1e-4  # accuracy of the first step of a warm start, which is not a small correction
+PASS = 2.0  # cost of an operation in a pass over the rows, in units of one in a factorisation
+FORCING = 0.1  # accuracy of a step; finer when steps are small, to converge fast in the end
+RESTART = 1e-2  # accuracy of the first step of a warm start, which is not a small correction
 BLUR = 2.0  # width over which curvature is averaged, in units of the last step
+FARTHEST = 0.5  # the largest step that counts for it, in units of the targets
+DAMPING = 0.05  # least curvature of all rows at first, in units of the stiffness
 MOST_NEWTON = 100
 MOST_CG = 500
 
@@ -38,7 +41,7 @@ class Features:
     """K(points, landmarks), with a column of ones if there is a bias, in chunks of rows.
 
     Rows are held in `store` as far as they fit into `memory` bytes; the others are computed at
-    every use.  `source` has rows that may be copied instead of computed, those numbered `rows`.
+    every use.
     """
 
     def __init__(
@@ -51,7 +54,6 @@ class Features:
         store: RowStore,
         memory: float,
         workers: Workers,
-        source: tuple[Features, np.ndarray] | None = None,
         budget: Budget | None = None,
     ):
         self.points, self.landmarks = points, landmarks
@@ -60,20 +62,18 @@ class Features:
         self.budget = budget or Budget()
         self.dtype = np.dtype(points.X.dtype)
         n, row_bytes = len(points), self.dtype.itemsize * len(landmarks)
-        size = max(64, BLOCK_BYTES // row_bytes)
+        self._size = size = max(64, BLOCK_BYTES // row_bytes)
         self._chunks = [slice(i, min(i + size, n)) for i in range(0, n, size)]
         n_held = n if n * row_bytes <= memory else int(memory // row_bytes // size) * size
         self._room = store.array(n_held, len(landmarks), self.dtype)
         self._held = self._room[:0]
-        self._source = source
 
     def fill(self) -> Features:
         """Compute the rows that are held; before, every use computes all it needs."""
-        source, room = self._source, self._room
+        room = self._room
 
         def fill(chunk: slice) -> None:
-            if source is None or not source[0].copy(source[1][chunk], room[chunk]):
-                self._compute(chunk, room[chunk])
+            self._compute(chunk, room[chunk])
 
         self._map(fill, [chunk for chunk in self._chunks if chunk.stop <= len(room)])
         self._held = room
@@ -113,28 +113,18 @@ class Features:
     def _block(self, chunk: slice) -> np.ndarray:
         return self._held[chunk] if chunk.stop <= len(self._held) else self._compute(chunk)
 
-    def copy(self, rows: np.ndarray, out: np.ndarray) -> bool:
-        """Write rows to `out` if they are held; return whether."""
-        if rows[-1] >= len(self._held):
-            return False
-        np.take(self._held, rows, axis=0, out=out)
-        return True
-
-    def select(self, rows: np.ndarray, store: RowStore, memory: float) -> Features:
-        """Return the features of some rows, given in ascending order."""
-        return Features(
-            self.points.take(rows), self.landmarks, self.kernel, self.params, self.bias, store,
-            memory, self.workers, (self, rows), self.budget,
-        )  # fmt: skip
+    def _lookup(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return a matrix, and where in it some rows are, given in ascending order."""
+        if rows[-1] < len(self._held):
+            return self._held, rows
+        block = self.kernel.block(self.points.take(rows), self.landmarks, self.params)
+        return block, np.arange(len(rows))
 
     def dense(self, rows: np.ndarray) -> np.ndarray:
         """Return some rows with the column of ones, in double precision."""
         out = np.ones((len(rows), self.width))
-        if rows[-1] < len(self._held):
-            out[:, : len(self.landmarks)] = self._held[rows]
-        else:
-            block = self.kernel.block(self.points.take(rows), self.landmarks, self.params)
-            out[:, : len(self.landmarks)] = block
+        K, places = self._lookup(rows)
+        out[:, : len(self.landmarks)] = K[places]
         return out
 
     def times(self, A: np.ndarray) -> np.ndarray:
@@ -160,34 +150,33 @@ class Features:
                 total += block[some].astype(float).T @ own[some]
             return total, own
 
-        return self._sum(part, B.shape[1])
+        return self._sum(part, B.shape[1], self._chunks)
 
     def _pieces(self, n_rows: int) -> list[slice]:
         """Return slices of so few rows that they stay in the cache."""
         size = max(16, CACHE_BYTES // (self.dtype.itemsize * len(self.landmarks)))
         return [slice(i, i + size) for i in range(0, n_rows, size)]
 
-    def curvature(self, D: np.ndarray, A: np.ndarray) -> np.ndarray:
-        """Return K' (D * (K A)) in one pass, in the precision of K."""
-        A = A.astype(self.dtype)
+    def curvature(self, rows: np.ndarray, D: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """Return K' (D * (K A)) over some rows, in one pass and in the precision of K."""
         D = D.astype(self.dtype)
-        A_landmarks, offset = A[: len(self.landmarks)], A[-1] if self.bias else 0.0
+        lanes = np.ascontiguousarray(A[: len(self.landmarks)].T, dtype=self.dtype)
+        offset = (A[-1] if self.bias else np.zeros(A.shape[1])).astype(self.dtype)
 
         def part(chunk: slice) -> tuple[np.ndarray, np.ndarray]:
-            block, D_chunk = self._block(chunk), D[chunk]
-            B = np.empty_like(D_chunk)
-            total = np.zeros_like(A_landmarks)
-            for some in self._pieces(len(block)):
-                B[some] = D_chunk[some] * (block[some] @ A_landmarks + offset)
-                total += block[some].T @ B[some]
-            return total, B
+            total, B = np.zeros_like(lanes), np.empty_like(D[chunk])
+            add_curvature(*self._lookup(rows[chunk]), D[chunk], lanes, offset, total, B)
+            return total.T, B
 
-        return self._sum(part, A.shape[1])
+        chunks = [slice(i, i + self._size) for i in range(0, len(rows), self._size)]
+        return self._sum(part, len(lanes), chunks)
 
-    def _sum(self, part: Callable[[slice], tuple], n_columns: int) -> np.ndarray:
+    def _sum(
+        self, part: Callable[[slice], tuple], n_columns: int, chunks: list[slice]
+    ) -> np.ndarray:
         """Add K' B over chunks in double precision, with the row of the bias, from (K'B, B)."""
         out = np.zeros((self.width, n_columns))
-        for product, B in self._map(part, self._chunks):
+        for product, B in self._map(part, chunks):
             out[: len(self.landmarks)] += product
             if self.bias:
                 out[-1] += B.sum(axis=0, dtype=float)
@@ -210,6 +199,37 @@ class Features:
 
         parts = self._map(part, self._chunks)
         return {name: unit * sum(p[name] for p in parts) for name in self.kernel.hyperparameters}
+
+
+@compiled(fastmath=True)
+def add_curvature(K, rows, D, A, offset, total, B):
+    """Set B = D * (K A' + offset) on some rows of K, and add B'K to total.
+
+    Four rows at a time, so that A and total are read a quarter as often as K.
+    """
+    n, m = rows.shape[0], K.shape[1]
+    zero = K.dtype.type(0)
+    for i in range(0, n, 4):
+        last = min(3, n - 1 - i)
+        a, b = K[rows[i]], K[rows[i + min(1, last)]]
+        c, d = K[rows[i + min(2, last)]], K[rows[i + last]]
+        for f in range(A.shape[0]):
+            own, out = A[f], total[f]
+            p = q = r = s = zero
+            for t in range(m):
+                p += a[t] * own[t]
+                q += b[t] * own[t]
+                r += c[t] * own[t]
+                s += d[t] * own[t]
+            p = D[i, f] * (p + offset[f])
+            q = D[i + 1, f] * (q + offset[f]) if last > 0 else zero
+            r = D[i + 2, f] * (r + offset[f]) if last > 1 else zero
+            s = D[i + 3, f] * (s + offset[f]) if last > 2 else zero
+            for t in range(m):
+                out[t] += p * a[t] + q * b[t] + r * c[t] + s * d[t]
+            for k, value in enumerate((p, q, r, s)):
+                if k <= last:
+                    B[i + k, f] = value
 
 
 class SmoothDual:
@@ -269,34 +289,34 @@ class NewtonSystem:
     """
 
     def __init__(
-        self,
-        features: Features,
-        D: np.ndarray,
-        Q: np.ndarray,
-        store: RowStore,
-        memory: float,
-        old: NewtonSystem | None = None,
+        self, features: Features, D: np.ndarray, Q: np.ndarray, old: NewtonSystem | None = None
     ):
-        self.Q = Q
-        zone = np.flatnonzero(D.any(axis=1))
-        self.D = D[zone]
-        self.zone = features.select(zone, store, memory).fill()
-        self.steps = self.first_steps = 0
+        self.features, self.Q = features, Q
+        self.zone = np.flatnonzero(D.any(axis=1))
+        self.D = D[self.zone]
+        # steps for each factor e that the residual shrinks by: with a new preconditioner, and now
+        self.first_rate = self.rate = 0.0
         self._lanes: list[slice]  # the machines that share a factor
         self._factors: list[np.ndarray]
-        if old is not None and old.shared and old.steps <= old.first_steps + STALE:
-            self._lanes, self._factors, self.first_steps = old._lanes, old._factors, old.first_steps
+        if old is not None and not self._worn(old):
+            self._lanes, self._factors, self.first_rate = old._lanes, old._factors, old.first_rate
         else:
             self._factorise()
 
-    @property
-    def shared(self) -> bool:
-        return len(self._factors) < self.D.shape[1]
+    def _worn(self, old: NewtonSystem) -> bool:
+        """Return whether the steps that a new preconditioner would save are worth its price."""
+        if len(old._factors) == self.D.shape[1]:
+            return True  # of each machine's own curvature, and cheap
+        saved = 3.0 * (old.rate - old.first_rate)
+        price = self._sample_size() * float(len(self.Q)) ** 2
+        return PASS * saved * 4.0 * self.D.size * len(self.Q) > price
+
+    def _sample_size(self) -> int:
+        return int(np.clip(len(self.zone) // 4, *np.multiply(SAMPLE, len(self.Q))))
 
     def _factorise(self) -> None:
         n_machines = self.D.shape[1]
-        most = int(np.clip(len(self.zone) // 4, *np.multiply(SAMPLE, len(self.Q))))
-        rows = np.arange(len(self.zone))
+        most, rows = self._sample_size(), np.arange(len(self.zone))
         if len(rows) > most:
             rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
         weight = self.D[rows] * (len(self.zone) / max(1, len(rows)))
@@ -307,22 +327,22 @@ class NewtonSystem:
 
     def _factor(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the Cholesky factor of Q + K' diag(weight) K over these rows of the zone."""
-        rows, weight = rows[weight > 0], np.sqrt(weight[weight > 0])
-        zone, size = self.zone, 2048
+        rows, weight = self.zone[rows[weight > 0]], np.sqrt(weight[weight > 0])
+        features, size = self.features, 2048
 
         def part(chunk: np.ndarray) -> np.ndarray:
             total = np.zeros((len(self.Q), len(self.Q)), order="F")
             for start in range(0, len(chunk), size):
                 some = chunk[start : start + size]
-                K = zone.dense(rows[some])
+                K = features.dense(rows[some])
                 K *= weight[some, None]
                 total = dsyrk(1.0, K.T, beta=1.0, c=total, lower=True, overwrite_c=True)
             return total
 
-        n_parts = zone.workers.count if len(rows) > size else 1
+        n_parts = features.workers.count if len(rows) > size else 1
         chunks = [c for c in np.array_split(np.arange(len(rows)), n_parts) if len(c)]
         total = np.array(self.Q, order="F")
-        for product in zone._map(part, chunks):
+        for product in features._map(part, chunks):
             total += product
         return _cholesky(total)
 
@@ -334,7 +354,7 @@ class NewtonSystem:
         return np.hstack(parts)
 
     def apply(self, A: np.ndarray) -> np.ndarray:
-        return self.Q @ A + self.zone.curvature(self.D, A)
+        return self.Q @ A + self.features.curvature(self.zone, self.D, A)
 
     def solve(self, B: np.ndarray, rtol: float) -> np.ndarray:
         """Return H^-1 B, column by column, to an accuracy relative in the norm of H."""
@@ -342,8 +362,9 @@ class NewtonSystem:
         Z = self.precondition(R)
         P, rz = Z.copy(), _dots(R, Z)
         enough = rtol**2 * rz
-        for step in range(1, MOST_CG + 1):
-            self.steps = step
+        steps = 0
+        while steps < MOST_CG:
+            steps += 1
             HP = self.apply(P)
             going = rz > enough
             length = np.where(going, rz / np.where(going, _dots(P, HP), 1.0), 0.0)
@@ -355,36 +376,34 @@ class NewtonSystem:
             rz = new
             if (rz <= enough).all():
                 break
-        self.first_steps = self.first_steps or self.steps
+        self.rate = steps / -np.log(rtol)
+        self.first_rate = self.first_rate or self.rate
         return X
 
 
 class Newton:
-    """Machines on the same landmarks, trained side by side; one column each.
+    """Machines on the same landmarks, trained side by side; one column each."""
 
-    `store` and `memory` are for copies of the rows that have curvature.
-    """
-
-    def __init__(
-        self, features: Features, Q: np.ndarray, dual: SmoothDual, store: RowStore, memory: float
-    ):
+    def __init__(self, features: Features, Q: np.ndarray, dual: SmoothDual):
         self.features, self.Q, self.dual = features, Q, dual
-        self.store, self.memory = store, memory
+        self.scale = float(np.abs(dual.dual.target).max())
         self.outputs = np.zeros_like(dual.dual.target)
         self.coefficients = np.zeros((features.width, self.outputs.shape[1]))
         self.converged = False
+        self._damping = np.full(self.outputs.shape[1], DAMPING)
         self._system: NewtonSystem | None = None
 
     def run(self, start: np.ndarray | None, near: float, tol: float, most: int) -> None:
-        """Train until steps move the outputs by `tol` at most, in the root of the mean square.
+        """Train until steps move the outputs by `tol` at most.
+
+        What counts is the root of the mean square, weighted by the curvature.
 
         `start` are outputs of machines that were trained before, at other hyperparameters or on
         fewer rows, and `near` says how far off they may be; `most` is the most steps.
         """
-        scale = float(np.abs(self.dual.dual.target).max())
         # less than this cannot be told from rounding
-        tol = max(tol, np.sqrt(np.finfo(self.features.dtype).eps) * scale)
-        reach, last = np.full(self.outputs.shape[1], 2.0 * scale), 0.0
+        tol = max(tol, np.sqrt(np.finfo(self.features.dtype).eps) * self.scale)
+        reach, last = np.full(self.outputs.shape[1], 2.0 * self.scale), 0.0
         try:
             self.features.fill()
             if start is not None:
@@ -400,9 +419,9 @@ class Newton:
         except OutOfTime:
             pass
 
-    def system(self, D: np.ndarray) -> NewtonSystem:
+    def system(self, D: np.ndarray, renew: bool = False) -> NewtonSystem:
         """Return the system of the curvature D, with the latest preconditioner if that will do."""
-        self._system = NewtonSystem(self.features, D, self.Q, self.store, self.memory, self._system)
+        self._system = NewtonSystem(self.features, D, self.Q, None if renew else self._system)
         return self._system
 
     def _restart(self, start: np.ndarray, near: float) -> np.ndarray:
@@ -411,6 +430,7 @@ class Newton:
         A step depends on the outputs only.  Coefficients would be of little use when the kernel has
         changed: they are large and cancel each other.
         """
+        self._damping *= near / self.dual.width
         D = self._curvature(start, np.full(start.shape[1], near))
         rhs = self.features.transposed(self.dual.beta(start) + D * start)
         self.coefficients = self.system(D).solve(rhs, RESTART)
@@ -418,10 +438,18 @@ class Newton:
         return rms(self.outputs - start)
 
     def _curvature(self, outputs: np.ndarray, reach: np.ndarray) -> np.ndarray:
-        """Return the curvature for steps that are expected to move the outputs by `reach`."""
-        D = self.dual.curvature(outputs, self.dual.beta(outputs))
-        if (far := reach > 0.25 * self.dual.width).any():
-            D[:, far] = self.dual.mean_curvature(outputs, BLUR * reach)[:, far]
+        """Return the curvature for steps that are expected to move the outputs by `reach`.
+
+        Rows beyond the margin have none, and far from the solution a step may throw their outputs
+        anywhere; so there all rows get some, the damping.
+        """
+        dual = self.dual
+        D = dual.curvature(outputs, dual.beta(outputs))
+        if (far := reach > 0.25 * dual.width).any():
+            step = np.minimum(reach, FARTHEST * self.scale)
+            D[:, far] = dual.mean_curvature(outputs, BLUR * step)[:, far]
+        if (damped := self._damping > 0.0).any():
+            D[:, damped] = np.maximum(D, self._damping * dual.stiffness)[:, damped]
         return D
 
     def _step(self, reach: np.ndarray) -> tuple[float, np.ndarray]:
@@ -445,8 +473,12 @@ class Newton:
         t = line_search(slope, _dots(gradient, step))
         self.coefficients = self.coefficients + t * step
         self.outputs = outputs + t * moved
-        # a step that was cut short was meant to be longer: curvature then comes from further away
-        size = rms(moved)
+        # Levenberg's rule: a step that was cut short asks for more damping, a full one for less
+        self._damping *= np.where(t < 0.5, 2.0, np.where(t > 0.8, 0.2, 1.0))
+        self._damping[self._damping < 0.01 * DAMPING] = 0.0
+        # how far the step moves outputs where there is curvature; elsewhere they may go anywhere
+        curvature = np.maximum(D.sum(axis=0), dual.stiffness.max(axis=0))
+        size = np.sqrt(np.maximum(-_dots(gradient, step), 0.0) / curvature)
         return float(size.max()), np.sqrt(t) * size
 
 
