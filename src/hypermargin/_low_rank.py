@@ -42,7 +42,7 @@ JITTER = 1e-6  # on the diagonal of K(Z, Z), in units of its mean
 SMOOTHING = 0.5  # width of the rounded corners, in units of the targets
 BIAS_PENALTY = 1e-8  # on the bias, in units of a row's bounds; makes it unique, moves nothing
 FEWER = 64, 250  # on a part of the rows: rows per landmark, and least number of landmarks
-STEP = 2.0  # last step of the outputs on average, in units of the largest violation of a row
+STEP = 5.0  # last step of the outputs on average, in units of the largest violation of a row
 FINEST = 1e-3  # accuracy of a model on all rows; rounded corners make more of it meaningless
 ADJOINT = 1e-3, 1e-10  # accuracy of the adjoint in single and in double precision
 

@@ -116,9 +116,9 @@ def quadratic_model(
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
-    or after fifteen steps; a thrifty run, from a start that is known to be good, ends after four.
+    or after fifteen steps; a thrifty run, from a start that is known to be good, ends after three.
     """
-    radius, most = 0.8, 4 if thrifty else 15
+    radius, most = 0.8, 3 if thrifty else 15
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
     best = (theta, *value_and_grad(theta))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import softmax
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 from sklearn.model_selection._validation import _score
@@ -82,7 +83,11 @@ class Scoring:
         else:
             X, y = _safe_split(prepared.model.whole, self.X, self.y, rows, train)
         params = _check_method_params(self.X, params=dict(self.score_params), indices=rows)
-        return _score(model, X, y, self.scorer, params, self.error_score)
+        # outputs are finite here and the scorers' parameters have been used; checks take longer
+        # than scores do
+        known = isinstance(model, _StandIn)
+        with config_context(assume_finite=known or None, skip_parameter_validation=known or None):
+            return _score(model, X, y, self.scorer, params, self.error_score)
 
     def _fitted(self, prepared: Prepared, visit: Visit, train: np.ndarray) -> tuple[Any, float]:
         model = clone(prepared.model.whole).set_params(**visit.params)
