@@ -8,7 +8,7 @@ it in `KERNELS`; the contract tests of kernels pick it up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -42,7 +42,10 @@ class Points:
         return len(self.index)
 
     def take(self, rows: Any) -> Points:
-        return Points(self.X[rows], self.index[rows], self.centre)
+        taken = Points(self.X[rows], self.index[rows], self.centre)
+        if "lifted" in vars(self):
+            vars(taken)["lifted"] = self.lifted[rows]
+        return taken
 
     @cached_property
     def single(self) -> Points:
@@ -67,10 +70,7 @@ class Points:
     @cached_property
     def lifted(self) -> np.ndarray:
         """Rows (x, |x|^2, 1), centred; products with (-2 z, 1, |z|^2) are squared distances."""
-        return self._lift(self.centre)
-
-    def _lift(self, centre: Any) -> np.ndarray:
-        X = self.X - centre
+        X = self.X - self.centre
         return np.column_stack([X, np.einsum("ij,ij->i", X, X), np.ones(len(X), X.dtype)])
 
     def inner(self, other: Points, out: np.ndarray | None = None) -> np.ndarray:
@@ -90,10 +90,9 @@ class Points:
             product += other.square_norms[None, :]
             product *= factor
         else:
-            mirrored = self._lift(other.centre)
-            mirrored *= factor
-            mirrored[:, :-2] *= -2.0
-            mirrored[:, [-2, -1]] = mirrored[:, [-1, -2]]
+            rows = self if self.centre is other.centre else replace(self, centre=other.centre)
+            mirrored = rows.lifted * self.lifted.dtype.type(-2.0 * factor)
+            mirrored[:, -2], mirrored[:, -1] = factor, rows.lifted[:, -2] * factor
             product = np.matmul(mirrored, other.lifted.T, out=out)
         return product
 
