@@ -10,12 +10,13 @@ import numpy as np
 from ._objective import Objective, SearchEnded, Visit
 from ._optimisers import Found, Optimiser
 from ._prepare import Prepared
-from ._space import corners, lattice
+from ._space import lattice
 
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
 RIVAL = 1.03  # places within this factor of the best one are descended from, too
 DEAR = 4000  # rows from which evaluations on all of them are to be few
 WORK = 1e-2  # optimality gap on the way, where there are many rows; libsvm ends at 1e-3
+WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
 STARTS = 2  # places from which the first level descends; twice as many if it is the only one
 
 
@@ -40,8 +41,9 @@ def tune(
             return level.best
         n_starts = STARTS if several else 2 * STARTS
         places = list(lattice(space, n_looks(objective)))
-        if not several and len(places) < objective.max_evals and len(space) <= 3:
-            places += corners(space)  # cheap enough to look for a minimum in an unusual place, too
+        if not several and len(places) < objective.max_evals:
+            # cheap enough to look for minima in unusual places, too
+            places += lattice(space, min(200, WIDE // objective.prepared.n_rows), whole=True)
         looks = list(zip(level.looks(places), places, strict=True))
         starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
         # on subsets evaluations are inexact; where all levels are small they are cheap

@@ -201,15 +201,10 @@ def _support(distribution: Any, sign: str) -> tuple[float, float, str]:
     return float(low), float(high), scale
 
 
-def corners(space: Space) -> Iterator[np.ndarray]:
-    """Yield a point near each corner of the space."""
-    low, high = space.bounds.T
-    inside = 0.1 * (high - low)
-    yield from map(np.array, itertools.product(*zip(low + inside, high - inside, strict=True)))
+def lattice(space: Space, n_points: int, whole: bool = False) -> Iterator[np.ndarray]:
+    """Yield spread points, those with the least of the first coordinate first.
 
-
-def lattice(space: Space, n_points: int) -> Iterator[np.ndarray]:
-    """Yield spread points of the space, those with the least of the first coordinate first.
+    They are where minima usually are, or with `whole` anywhere in the space.
 
     Halton points: low-discrepancy in any dimension and the same on every run, so that two searches
     on the same data look at the same places.
@@ -219,6 +214,7 @@ def lattice(space: Space, n_points: int) -> Iterator[np.ndarray]:
     if not len(space):
         yield np.empty(0)
         return
-    low, high = np.array([d.first_look for d in space.dimensions.values()]).T
+    usual = np.array([d.first_look for d in space.dimensions.values()])
+    low, high = (space.bounds if whole else usual).T
     unit = qmc.Halton(len(space), scramble=False).random(n_points + 1)[1:]
     yield from low + unit[np.argsort(unit[:, 0], kind="stable")] * (high - low)
