@@ -209,3 +209,38 @@ def optimality(r, beta, lower, upper, kink, excess):
         if lower[t] < upper[t]:
             excess[t] = max(r[t] + up[t] - bias, bias - (r[t] + down[t]))
     return top, bottom, bias
+
+
+@compiled
+def exact_sum(values):
+    """Return the sum, with what rounding takes from it added again."""
+    total, lost = 0.0, 0.0
+    for value in values:
+        new = total + (value - lost)
+        lost = (new - total) - (value - lost)
+        total = new
+    return total
+
+
+@compiled
+def make_feasible(beta, lower, upper):
+    """Clip a start into the box and restore sum beta = 0, moving no more rows than that takes."""
+    for t in range(beta.shape[0]):
+        beta[t] = min(max(beta[t], lower[t]), upper[t])
+    size = np.abs(beta).sum()
+    # free rows first, then all that have a coefficient, then any
+    for kind in range(3):
+        excess = exact_sum(beta)
+        if abs(excess) <= 1e-14 * size:
+            return
+        room = np.zeros(beta.shape[0])
+        for t in range(beta.shape[0]):
+            inside = lower[t] < beta[t] < upper[t]
+            if kind == 2 or (beta[t] != 0.0 and (kind == 1 or inside)):
+                room[t] = beta[t] - lower[t] if excess > 0.0 else beta[t] - upper[t]
+        there = abs(room.sum())
+        if there > 0.0:
+            beta -= room * min(1.0, abs(excess) / there)
+    # What rounding leaves would stay for good, as pairs keep the sum: start from nothing instead.
+    if abs(exact_sum(beta)) > 1e-10 * np.abs(beta).sum():
+        beta[:] = 0.0
