@@ -345,7 +345,9 @@ class _TrainedDesign:
                 gram.hold(np.flatnonzero(guess))
         left, start = np.arange(len(roster)), self._start(active, complete)
         if is_for_squads(gram, roster, self.dual, bias, self.effort):
-            squad = Squad(gram, roster, self.dual, self.effort, self.beta, active, complete)
+            squad = Squad(
+                gram, roster, self.dual, self.effort, self.beta, self.values, active, complete
+            )
             left, start = squad.run(), squad.start
             self._take(squad)
 
@@ -382,8 +384,7 @@ class _TrainedDesign:
         return start
 
     def _take(self, squad: Squad) -> None:
-        """Take over what a squad has come to; the coefficients are here already."""
-        self.values = self.dual.target - self.dual.ridge * self.beta - squad.r
+        """Take over what a squad has come to; coefficients and values are here already."""
         self.active, self.bias = squad.active(), squad.bias
         self.iterations = squad.iterations.max(axis=1)
         self.converged = (squad.gap <= 10 * self.effort.tol).all(axis=1)
@@ -446,8 +447,11 @@ class _TrainedDesign:
         delta = {f: gradients[f][view.order[f]] / unit for f in view.folds}
         E = np.zeros((n_columns * n_folds, len(view.rows)), self.gram.dtype)
         for i, f in enumerate(view.folds):
-            # a row may be listed twice
-            np.add.at(E[i::n_folds].T, view.test[f], delta[f].astype(E.dtype))
+            lanes, test = E[i::n_folds], view.test_columns[f]
+            if isinstance(test, slice):
+                lanes[:, test] = delta[f].T
+            else:  # a row may be listed twice
+                np.add.at(lanes.T, test, delta[f].astype(E.dtype))
         cotangent = Dual(*np.zeros((5, *self.beta.shape)))
 
         def solve(machine: int) -> None:

@@ -19,10 +19,13 @@ from ._compiled import add, compiled, dot
 from ._gram import Gram, borrowed
 from ._losses import Dual
 from ._smo import make_feasible, optimality, smo_on_rows
-from ._train import MOST, NEAR, WHOLE, Start, likely, spread, units
+from ._train import MOST, WHOLE, Start, likely, spread, units
 
 SMALL = 1500  # rows up to which a machine among many is trained in a compiled call
-FEW = 100  # free rows up to which a compiled loop solves faster than LAPACK can be called
+ALL = 100  # with at most so many rows a working set does not pay even for small machines
+NEAR = 0.02  # as in `_train`: another round costs less here, and the block is most of that
+AHEAD = 0.05
+FEW = 200  # free rows up to which a compiled loop solves faster than LAPACK can be called
 ROUNDS = 20  # working sets after which machines are left to `train`
 
 
@@ -90,8 +93,8 @@ class Squad:
     ----------
     dual : Dual
         Over the roster, one row per fold.
-    beta : ndarray
-        Where to begin; feasible, and improved in place.
+    beta, values : ndarray
+        Where to begin; feasible, and improved in place.  `values` gets K beta.
     active : ndarray of bool, optional
         Members that are likely to matter.
     complete : ndarray of bool
@@ -105,10 +108,12 @@ class Squad:
         dual: Dual,
         effort: Effort,
         beta: np.ndarray,
+        values: np.ndarray,
         active: np.ndarray | None,
         complete: np.ndarray,
     ):
-        self.gram, self.roster, self.dual, self.effort, self.beta = gram, roster, dual, effort, beta
+        self.gram, self.roster, self.dual, self.effort = gram, roster, dual, effort
+        self.beta, self.values = beta, values
         shape = (len(roster), len(beta))
         self.r, self.excess = np.empty(beta.shape), np.empty(beta.shape)
         self.worst = np.full(beta.shape[1], np.inf)  # excess in the worst fold
@@ -151,16 +156,16 @@ class Squad:
         """Return the members that are, or may soon become, support vectors."""
         used = self.beta.any(axis=0) & self.trainable
         active = self.trainable.copy()
-        for c in np.flatnonzero(self.n_trainable > WHOLE):
+        for c in np.flatnonzero(self.n_trainable > ALL):
             part = self.roster.part(c)
             rows = part.start + np.flatnonzero(self.trainable[part])
-            active[rows] = likely(used[rows], self.worst[rows], self.unit[c])
+            active[rows] = likely(used[rows], self.worst[rows], AHEAD * self.unit[c])
         return active
 
     def _first(self, active: np.ndarray | None) -> np.ndarray:
         """Return the first working set of every column."""
         inside = self.trainable.copy()
-        most = min(WHOLE, self.gram.capacity)
+        most = min(WHOLE if active is None else ALL, self.gram.capacity)
         guess = self.beta.any(axis=0)
         if active is not None:
             guess |= active
@@ -194,9 +199,9 @@ class Squad:
             with borrowed(size, size, self.gram.dtype) as block:
                 train_columns(
                     *self.gram.places, part, roster.rows, roster.edges, *roster.runs, self.inside,
-                    dual.target, dual.lower, dual.upper, dual.kink, dual.ridge, self.beta, self.r,
-                    self.excess, self.worst, self.gap, self.bias, self.iterations, todo, goal,
-                    limit, block.reshape(-1),
+                    dual.target, dual.lower, dual.upper, dual.kink, dual.ridge, self.beta,
+                    self.values, self.r, self.excess, self.worst, self.gap, self.bias,
+                    self.iterations, todo, goal, limit, block.reshape(-1),
                 )  # fmt: skip
 
         shared(columns, improve, self.gram)
@@ -204,7 +209,7 @@ class Squad:
     def _grow(self, columns: np.ndarray, sizes: np.ndarray) -> None:
         """Add rows that violate their condition, the worst first, and those that are near to it.
 
-        A set at most trebles: many violations are gone once the worst ones are.
+        A set at most doubles: many violations are gone once the worst ones are.
         """
         short = columns[(sizes < self.n_trainable)[columns]]
         for c in short:
@@ -216,8 +221,8 @@ class Squad:
             if not excess.max() > least:
                 continue
             near = excess > -NEAR * self.unit[c]
-            if near.sum() > 2 * sizes[c]:
-                near = np.argsort(-excess, kind="stable")[: 2 * sizes[c]]
+            if near.sum() > sizes[c]:
+                near = np.argsort(-excess, kind="stable")[: sizes[c]]
             self.inside[rows[near]] = True
             if self.inside[part].sum() > MOST * self.n_trainable[c]:
                 self.inside[part] = self.trainable[part]
@@ -287,7 +292,7 @@ def copy_runs(row, runs, out):
 @compiled
 def train_columns(
     K, slots, columns, rows, edges, runs, run_edges, inside, target, lower, upper, kink, ridge,
-    beta, r, excess, worst, gap, bias, iterations, todo, goal, max_iter, memory,
+    beta, values, r, excess, worst, gap, bias, iterations, todo, goal, max_iter, memory,
 ):  # fmt: skip
     """Improve the machines `todo` of some columns on their working sets, which are held rows of K.
 
@@ -308,18 +313,20 @@ def train_columns(
                     beta[f, a:b], r[f, a:b], goal[c, f], max_iter,
                 )  # fmt: skip
                 iterations[c, f] += pairs
-                r[f, a:b] = target[f, a:b] - ridge[f, a:b] * beta[f, a:b]
-        values = np.empty(m, K.dtype)
+                values[f, a:b] = 0.0
+        row = np.empty(m, K.dtype)
         for t in W:
             if not beta[:, a + t].any():
                 continue
-            copy_runs(K[slots[rows[a + t]]], runs[run_edges[c] : run_edges[c + 1]], values)
+            copy_runs(K[slots[rows[a + t]]], runs[run_edges[c] : run_edges[c + 1]], row)
             for f in range(beta.shape[0]):
                 if todo[c, f] and beta[f, a + t] != 0.0:
-                    add(r[f, a:b], values, -beta[f, a + t])
+                    add(values[f, a:b], row, beta[f, a + t])
         worst[a:b] = -np.inf
         for f in range(beta.shape[0]):
             if todo[c, f]:
+                for t in range(a, b):
+                    r[f, t] = target[f, t] - ridge[f, t] * beta[f, t] - values[f, t]
                 top, bottom, bias[c, f] = optimality(
                     r[f, a:b], beta[f, a:b], lower[f, a:b], upper[f, a:b], kink[f, a:b],
                     excess[f, a:b],

@@ -217,12 +217,8 @@ class _Team:
         trainable = self.trainable
         if len(trainable) <= min(WHOLE, self.gram.capacity):
             return trainable
-        if self.start is None:
-            guess = spread(trainable, self.dual.target[0])
-        else:
-            guess = self.start.active
-        wanted = np.any(self.beta, axis=0)
-        wanted[guess] = True
+        wanted, start = np.any(self.beta, axis=0), self.start
+        wanted[spread(trainable, self.dual.target[0]) if start is None else start.active] = True
         return self._fitting(wanted)
 
     def _fitting(self, wanted: np.ndarray) -> np.ndarray:
@@ -275,7 +271,7 @@ class _Team:
             return self.trainable
         used = np.any(self.beta, axis=0)[self.trainable]
         excess = self.excess.max(axis=0)[self.trainable]
-        return self.trainable[likely(used, excess, self.unit)]
+        return self.trainable[likely(used, excess, AHEAD * self.unit)]
 
 
 def spread(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -286,13 +282,13 @@ def spread(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.concatenate([part[at.astype(int)] for part, at in zip(parts, places, strict=True)])
 
 
-def likely(used: np.ndarray, excess: np.ndarray, unit: float) -> np.ndarray:
+def likely(used: np.ndarray, excess: np.ndarray, near: float) -> np.ndarray:
     """Return which rows have a coefficient, or are near to it; `excess` is the worst fold's."""
     excess = np.where(used, np.inf, excess)
     # with narrow kernels all rows are near the margin: take the nearest ones
     most = min(len(excess), 3 * int(used.sum()) + 50)
     least = np.partition(excess, len(excess) - most)[len(excess) - most]
-    return excess >= max(least, -AHEAD * unit)
+    return excess >= max(least, -near)
 
 
 def units(target: np.ndarray, edges: np.ndarray) -> np.ndarray:
