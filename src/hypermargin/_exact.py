@@ -387,7 +387,7 @@ class _TrainedDesign:
         """Take over what a squad has come to; coefficients and values are here already."""
         self.active, self.bias = squad.active(), squad.bias
         self.iterations = squad.iterations.max(axis=1)
-        self.converged = (squad.gap <= 10 * self.effort.tol).all(axis=1)
+        self.converged = np.all(squad.gap <= 10 * self.effort.tol, axis=1)
 
     def _put(self, c: int, t: Trained) -> None:
         part = self.view.roster.part(c)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ._block import CHUNK, POLISHED, Effort
-from ._compiled import add, compiled, dot
+from ._compiled import add, add_rows, compiled, dot
 from ._gram import Gram, borrowed
 from ._losses import Dual
 from ._smo import make_feasible, optimality, smo_on_rows
@@ -47,7 +48,7 @@ class Roster:
     def __len__(self) -> int:
         return len(self.edges) - 1
 
-    def part(self, c: int) -> slice:
+    def part(self, c: Any) -> slice:
         return slice(int(self.edges[c]), int(self.edges[c + 1]))
 
     @cached_property
@@ -119,7 +120,7 @@ class Squad:
         self.worst = np.full(beta.shape[1], np.inf)  # excess in the worst fold
         self.gap, self.bias = np.full(shape, np.inf), np.zeros(shape)
         self.iterations = np.zeros(shape, dtype=int)
-        self.trainable = (dual.lower < dual.upper).any(axis=0)
+        self.trainable: np.ndarray = np.any(dual.lower < dual.upper, axis=0)
         self.n_trainable = roster.count(self.trainable)
         self.unit = units(dual.target[0], roster.edges)
         self.inside = self._first(active)
@@ -154,7 +155,7 @@ class Squad:
 
     def active(self) -> np.ndarray:
         """Return the members that are, or may soon become, support vectors."""
-        used = self.beta.any(axis=0) & self.trainable
+        used: np.ndarray = np.any(self.beta, axis=0) & self.trainable
         active = self.trainable.copy()
         for c in np.flatnonzero(self.n_trainable > ALL):
             part = self.roster.part(c)
@@ -166,7 +167,7 @@ class Squad:
         """Return the first working set of every column."""
         inside = self.trainable.copy()
         most = min(WHOLE if active is None else ALL, self.gram.capacity)
-        guess = self.beta.any(axis=0)
+        guess: np.ndarray = np.any(self.beta, axis=0)
         if active is not None:
             guess |= active
         for c in np.flatnonzero(self.n_trainable > most):
@@ -280,13 +281,10 @@ def residual_on(block, W, target, ridge, beta, r):
 
 
 @compiled
-def copy_runs(row, runs, out):
-    """Copy the members' columns of a row of K."""
-    place = 0
-    for k in range(runs.shape[0]):
-        length = runs[k, 1] - runs[k, 0]
-        out[place : place + length] = row[runs[k, 0] : runs[k, 1]]
-        place += length
+def used_rows(slots, rows, beta):
+    """Return the places in K of the rows that have a coefficient, and the coefficients."""
+    at = np.flatnonzero(beta)
+    return slots[rows[at]], beta[at]
 
 
 @compiled
@@ -302,7 +300,7 @@ def train_columns(
     for c in columns:
         a, b = edges[c], edges[c + 1]
         W = np.flatnonzero(inside[a:b])
-        n, m = W.shape[0], b - a
+        n = W.shape[0]
         block = memory[: n * n].reshape((n, n))
         copy_block(K, slots, rows[a:b][W], block)
         for f in range(beta.shape[0]):
@@ -313,15 +311,14 @@ def train_columns(
                     beta[f, a:b], r[f, a:b], goal[c, f], max_iter,
                 )  # fmt: skip
                 iterations[c, f] += pairs
-                values[f, a:b] = 0.0
-        row = np.empty(m, K.dtype)
-        for t in W:
-            if not beta[:, a + t].any():
-                continue
-            copy_runs(K[slots[rows[a + t]]], runs[run_edges[c] : run_edges[c + 1]], row)
-            for f in range(beta.shape[0]):
-                if todo[c, f] and beta[f, a + t] != 0.0:
-                    add(values[f, a:b], row, beta[f, a + t])
+        used = [used_rows(slots, rows[a:b], beta[f, a:b]) for f in range(beta.shape[0])]
+        start = stop = a
+        for k in range(run_edges[c], run_edges[c + 1]):
+            start, stop = stop, stop + runs[k, 1] - runs[k, 0]
+            for f in range(beta.shape[0]):  # one after the other, while this part of K is at hand
+                if todo[c, f]:
+                    values[f, start:stop] = 0.0
+                    add_rows(values[f, start:stop], K, used[f][0], used[f][1], runs[k, 0])
         worst[a:b] = -np.inf
         for f in range(beta.shape[0]):
             if todo[c, f]:
@@ -343,15 +340,13 @@ def outputs_of_columns(K, slots, columns, rows, edges, beta, bias, first, out):
     These begin at `first[f]` and end where the next fold's begin.  False if a row is not held.
     """
     for c in columns:
+        a, b = edges[c], edges[c + 1]
         for f in range(beta.shape[0]):
-            total = out[c, first[f] : first[f + 1]]
-            total[:] = bias[c, f]
-            for t in range(edges[c], edges[c + 1]):
-                if beta[f, t] != 0.0:
-                    slot = slots[rows[t]]
-                    if slot < 0:
-                        return False
-                    add(total, K[slot, first[f] : first[f + 1]], beta[f, t])
+            places, factors = used_rows(slots, rows[a:b], beta[f, a:b])
+            if (places < 0).any():
+                return False
+            out[c, first[f] : first[f + 1]] = bias[c, f]
+            add_rows(out[c, first[f] : first[f + 1]], K, places, factors, first[f])
     return True
 
 
