@@ -10,12 +10,14 @@ import numpy as np
 from ._objective import Objective, SearchEnded, Visit
 from ._optimisers import Found, Optimiser
 from ._prepare import Prepared
+from ._problem import MANY
 from ._space import corners, lattice
 
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
 RIVAL = 1.03  # places within this factor of the best one are descended from, too
 DEAR = 4000  # rows from which evaluations on all of them are to be few
 WORK = 1e-2  # optimality gap on the way, where there are many rows; libsvm ends at 1e-3
+FEW_STEPS, FEWER_STEPS = 4, 3  # evaluations then, and where many machines make each one dear
 STARTS = 2  # places from which the first level descends; twice as many if it is the only one
 
 
@@ -46,10 +48,12 @@ def tune(
         starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
         # on subsets evaluations are inexact; where all levels are small they are cheap
         dear = objective.prepared.n_rows >= DEAR
+        many = len(objective.prepared.problem.columns) > MANY
+        most = (FEWER_STEPS if many else FEW_STEPS) if dear else None
         coarse_tol, last_tol = 2.0 * tol, tol if dear else 0.5 * tol
         if not several:
             coarse_tol = 0.2 * tol
-        ends = [optimise(level, start, bounds, coarse_tol, None, False) for start in starts]
+        ends = [optimise(level, start, bounds, coarse_tol, None, None) for start in starts]
         for rows in levels[1:]:
             coarse, level = level, objective.on(rows, level.state, work)
             ratio = level.n_rows / coarse.n_rows
@@ -59,7 +63,7 @@ def tune(
             near = 1.0 if dear and rows is None else RIVAL
             rivals = [end for end in ends if level(end.theta)[0] <= near * least]
             fine = last_tol if rows is None else coarse_tol
-            ends = [optimise(level, e.theta, bounds, fine, e.curvature, dear) for e in rivals]
+            ends = [optimise(level, e.theta, bounds, fine, e.curvature, most) for e in rivals]
             ends = [min(ends, key=lambda end: end.value)]
     except SearchEnded:
         pass
