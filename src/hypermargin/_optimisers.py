@@ -116,8 +116,8 @@ def quadratic_model(
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
-    or after fifteen evaluations, or `most`.  The fewer these are, from a start that is then known to
-    be good, the shorter is the first step: there is no time to come back from afar.
+    or after fifteen evaluations, or `most`.  The fewer these are, from a start that then is known
+    to be good, the shorter is the first step: there is no time to come back from afar.
     """
     radius = 0.8 if most is None else min(0.8, 0.2 * most)
     most = 15 if most is None else most
