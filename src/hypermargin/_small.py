@@ -133,7 +133,7 @@ class Squad:
         left = []
         for _ in range(ROUNDS):
             sizes = self.roster.count(self.inside)
-            small = (sizes <= SMALL)[columns]
+            small = (sizes <= min(SMALL, self.gram.capacity))[columns]
             left.append(columns[~small])
             columns = columns[small]
             if not len(columns) or self.effort.budget.expired() or not self._hold(columns):
