@@ -18,7 +18,7 @@ one per machine, and a kernel never sees more than that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,34 +32,65 @@ from ._kernels import Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual
 from ._problem import MANY, Design, Evaluation, Problem, Solution
-from ._small import adjoint, outputs_of
-from ._train import MOST, WHOLE, Start, Trained, train
-
-FEW = 100  # free rows up to which a compiled loop solves faster than LAPACK can be called
+from ._small import (
+    Roster,
+    Squad,
+    adjoints,
+    feasible_start,
+    is_for_squads,
+    outputs_of_columns,
+    shared,
+)
+from ._train import MOST, WHOLE, Start, Trained, of_columns, of_fold, support, train
 
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where the machines of a column ended, by row numbers of the user's data."""
+    """Where the machines of a design, or of a column of it, ended, by row numbers of the data.
+
+    The members of all columns follow each other, as in a `Roster`.
+    """
 
     folds: tuple[int, ...]
     rows: np.ndarray
+    edges: np.ndarray
     beta: np.ndarray  # (folds, rows), as are the bounds
     lower: np.ndarray
     upper: np.ndarray
-    active: np.ndarray  # which of the rows are, or may become, support vectors
-    bias: np.ndarray  # (folds,)
-    iterations: int
+    active: np.ndarray  # whether a row is, or may become, a support vector
+    bias: np.ndarray  # (columns, folds); of a column, (folds,)
+    iterations: np.ndarray
+
+    def column(self, c: int) -> WarmStart:
+        part = slice(self.edges[c], self.edges[c + 1])
+        return WarmStart(
+            self.folds, self.rows[part], np.array([0, part.stop - part.start]), self.beta[:, part],
+            self.lower[:, part], self.upper[:, part], self.active[part], self.bias[c],
+            self.iterations[c : c + 1],
+        )  # fmt: skip
 
 
-State = dict[tuple[int, int], WarmStart]  # by number of the design and of the column
+class State(Mapping[tuple[int, int], WarmStart]):
+    """Where all machines ended, by number of the design and of the column."""
+
+    def __init__(self, designs: dict[int, WarmStart]):
+        self.designs = designs
+
+    def __getitem__(self, key: tuple[int, int]) -> WarmStart:
+        return self.designs[key[0]].column(key[1])
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((d, c) for d, start in self.designs.items() for c in range(len(start.bias)))
+
+    def __len__(self) -> int:
+        return sum(len(start.bias) for start in self.designs.values())
 
 
 def merged(state: State, n_rows: int) -> State:
     """Return the mean machines of all folds, as a start for machines on all rows."""
-    starts: State = {}
-    for c in {column for _, column in state}:
-        parts = [start for (_, column), start in state.items() if column == c]
+    columns = []
+    for c in sorted({column for _, column in state}):
+        parts = [state[key] for key in state if key[1] == c]
         beta, times = np.zeros((2, n_rows))
         low, high = np.full(n_rows, np.inf), np.full(n_rows, -np.inf)
         active = np.zeros(n_rows, dtype=bool)
@@ -68,14 +99,17 @@ def merged(state: State, n_rows: int) -> State:
             times[part.rows] += (part.lower < part.upper).sum(axis=0)
             low[part.rows] = np.minimum(low[part.rows], part.lower.min(axis=0))
             high[part.rows] = np.maximum(high[part.rows], part.upper.max(axis=0))
-            active[part.rows[part.active]] = True
+            active[part.rows] |= part.active
         rows = np.flatnonzero(low <= high)
         beta = beta[rows] / np.maximum(times[rows], 1)
-        starts[0, c] = WarmStart(
-            (0,), rows, beta[None], low[None, rows], high[None, rows],
-            np.flatnonzero(active[rows]), np.zeros(1), 0,
-        )  # fmt: skip
-    return starts
+        columns.append((rows, beta, low[rows], high[rows], active[rows]))
+    rows, beta, low, high, active = map(np.concatenate, zip(*columns, strict=True))
+    edges = np.cumsum([0, *(len(column[0]) for column in columns)])
+    nothing = np.zeros((len(columns), 1))
+    start = WarmStart(
+        (0,), rows, edges, beta[None], low[None], high[None], active, nothing, nothing[:, 0]
+    )
+    return State({0: start})
 
 
 class CrossValidation(Problem):
@@ -118,7 +152,7 @@ class CrossValidation(Problem):
         effort = Effort(tol, budget or Budget(), max_iter)
         with one_blas_thread:
             parts = [
-                _TrainedDesign(self, number, view, params, effort, warm or {})
+                _TrainedDesign(self, number, view, params, effort, warm)
                 for number, view in enumerate(self._views_of(rows))
             ]
         home = {fold: part for part in parts for fold in part.view.folds}
@@ -128,8 +162,8 @@ class CrossValidation(Problem):
             test=[home[f].view.test_rows[f] for f in order],
             pullback=self._pullback_of(parts),
             outputs_at=lambda fold, at: home[fold].outputs_at(fold, at),
-            state={key: start for part in parts for key, start in part.state().items()},
-            converged=all(t.converged for part in parts for t in part.trained),
+            state=State({part.number: part.state() for part in parts}),
+            converged=all(part.converged.all() for part in parts),
         )
 
     def solutions(
@@ -148,7 +182,7 @@ class CrossValidation(Problem):
         if not evaluation.converged:
             return None
         state = [evaluation.state[0, c] for c in range(len(self.columns))]
-        return [Solution(s.rows, s.beta[0], float(s.bias[0]), s.iterations) for s in state]
+        return [Solution(s.rows, s.beta[0], float(s.bias[0]), int(s.iterations[0])) for s in state]
 
     def _views_of(self, rows: np.ndarray | None) -> list[_View]:
         """Return the designs restricted to some rows; the latest restriction is remembered."""
@@ -162,8 +196,9 @@ class _View:
 
     `position` finds a row of the user's data among the rows here, -1 if it is not.  `test` are the
     validation rows of a fold in the order of the rows here, which `order` makes of the order of
-    `test_rows`, that of the user's.  `groups` are
-    the rows that belong to the same columns: with one machine per pair of classes, a class each.
+    `test_rows`, that of the user's.  `groups` are the rows that belong to the same columns, which
+    with one machine per pair of classes are a class each; their columns; and where they are in the
+    roster, (rows, columns).
     """
 
     def __init__(self, problem: CrossValidation, design: Design, rows: np.ndarray | None):
@@ -183,10 +218,37 @@ class _View:
             self.order[f] = np.argsort(self.position[self.test_rows[f]], kind="stable")
             self.test[f] = self.position[self.test_rows[f]][self.order[f]]
         self.members = [np.flatnonzero(c.members[self.rows]) for c in problem.columns]
-        self.y = [c.target[self.rows[m]] for c, m in zip(problem.columns, self.members)]
+        self.roster = Roster.of(self.members)
+        targets = [c.target[self.rows[m]] for c, m in zip(problem.columns, self.members)]
+        self.y = np.concatenate(targets)
         weight = np.stack([problem.folds[f].weight[self.rows] for f in self.folds])
-        self.weight = [np.ascontiguousarray(weight[:, m]) for m in self.members]
-        self.groups = self._groups(problem)
+        self.weight = np.ascontiguousarray(weight[:, self.roster.rows])
+        self.groups = [
+            (rows, columns, np.stack([self._places(rows, c) for c in columns], axis=1))
+            for rows, columns in self._groups(problem)
+            if len(columns)
+        ]
+
+    def _places(self, rows: np.ndarray, c: int) -> np.ndarray:
+        """Return where members of a column are in the roster."""
+        return self.roster.edges[c] + np.searchsorted(self.members[c], rows)
+
+    def place(self, start: WarmStart) -> np.ndarray:
+        """Return where in the roster the rows of an earlier evaluation are, -1 if nowhere."""
+        if len(start.rows) == len(self.y) and np.array_equal(start.rows, self.user_rows):
+            return np.arange(len(self.y))
+        at = np.full(len(start.rows), -1)
+        for c, members in enumerate(self.members):
+            part = slice(start.edges[c], start.edges[c + 1])
+            place = np.full(len(self.rows) + 1, -1)  # the last one is for rows that are not here
+            place[members] = self.roster.edges[c] + np.arange(len(members))
+            at[part] = place[self.position[start.rows[part]]]
+        return at
+
+    @cached_property
+    def user_rows(self) -> np.ndarray:
+        """The numbers of the members in the user's data."""
+        return self.rows[self.roster.rows]
 
     def _groups(self, problem: CrossValidation) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return pairs (rows, columns)."""
@@ -226,7 +288,11 @@ def _as_slice(index: np.ndarray) -> Columns:
 
 
 class _TrainedDesign:
-    """The machines of all folds that share one design, trained at one point."""
+    """The machines of all folds that share one design, trained at one point.
+
+    Their coefficients `beta`, the bounds of these and so on are arrays (folds, members) over the
+    roster of the view; `bias` is (columns, folds).
+    """
 
     def __init__(
         self,
@@ -235,19 +301,23 @@ class _TrainedDesign:
         view: _View,
         params: Params,
         effort: Effort,
-        warm: State,
+        warm: State | None,
     ):
         self.problem, self.number, self.view, self.effort = problem, number, view, effort
         self.params = {**problem.values, **view.fixed, **params}
         # a linear system, without a bias, has no gap that would show what is lost
         single = problem.loss.bias and problem.in_single(view.points, self.params, effort.tol)
         self.gram = problem.gram(number, view.points, self.params, effort.budget, single)
-        self.duals = [
-            problem.loss.dual(y, weight, self.params)
-            for y, weight in zip(view.y, view.weight, strict=True)
-        ]
+        self.dual = problem.loss.dual(view.y, view.weight, self.params)
+        n_columns, n_folds = len(view.roster), len(view.folds)
+        self.beta = np.zeros(self.dual.target.shape)
+        self.values = np.empty(self.dual.target.shape)  # K beta
+        self.active = np.zeros(len(view.y), dtype=bool)
+        self.bias = np.zeros((n_columns, n_folds))
+        self.iterations = np.zeros(n_columns, dtype=int)
+        self.converged = np.ones(n_columns, dtype=bool)
         with problem.workers.clock.phase("train"):
-            self.trained = self._train(warm)
+            self._train(None if warm is None else warm.designs.get(number))
         with problem.workers.clock.phase("outputs"):
             self.outputs = {
                 f: part[np.argsort(view.order[f])] for f, part in self._all_outputs().items()
@@ -259,75 +329,94 @@ class _TrainedDesign:
             return [function(item) for item in items]
         return self.problem.workers.map(function, items, self.effort.budget)
 
-    def _train(self, warm: State) -> list[Trained]:
+    def _train(self, warm: WarmStart | None) -> None:
         """Train the machines of every column."""
-        view, columns = self.view, range(len(self.problem.columns))
-        starts = [self._start(warm.get((self.number, c)), c) for c in columns]
+        view, gram, roster, bias = self.view, self.gram, self.view.roster, self.problem.loss.bias
+        active, complete = None, np.zeros(len(roster), dtype=bool)
+        if warm is not None:
+            active, complete = self._begin_at(warm)
         # held here by all threads, before the machines share them
         if len(view.rows) <= 2 * WHOLE:
-            self.gram.hold(np.arange(len(view.rows)))
-        else:
+            gram.hold(np.arange(len(view.rows)))
+        elif active is not None:
             guess = np.zeros(len(view.rows), dtype=bool)
-            for members, start in zip(view.members, starts, strict=True):
-                if start is not None:
-                    guess[members[start.active]] = True
+            guess[roster.rows[active]] = True
             if guess.sum() <= MOST * len(guess):
-                self.gram.hold(np.flatnonzero(guess))
-
-        def run(c: int) -> Trained:
-            bias = self.problem.loss.bias
-            return train(self.gram, view.members[c], self.duals[c], bias, self.effort, starts[c])
-
-        return self._map(run, columns)
-
-    def _start(self, start: WarmStart | None, c: int) -> Start | None:
-        """Carry coefficients over to other bounds and rows: what was at a bound stays there."""
-        if start is None:
-            return None
-        view, dual = self.view, self.duals[c]
-        members = view.members[c]
-        place = np.full(len(view.rows), -1)
-        place[members] = np.arange(len(members))
-        at = view.position[start.rows]
-        at = np.where(at >= 0, place[at], -1)
-        known = at >= 0
-        to = at[known]
-        old = start.beta[:, known]
-        low, high = start.lower[:, known], start.upper[:, known]
-        moved = np.where((old <= low) & (low < 0), dual.lower[:, to], old)
-        beta = np.zeros(dual.target.shape)
-        beta[:, to] = np.where((old >= high) & (high > 0), dual.upper[:, to], moved)
-        active = at[start.active]
-        return Start(beta, active[active >= 0], len(start.rows) >= len(members))
-
-    def state(self) -> State:
-        return {
-            (self.number, c): WarmStart(
-                self.view.folds, self.view.rows[self.view.members[c]], t.beta,
-                self.duals[c].lower, self.duals[c].upper, t.active, t.bias, t.iterations,
+                gram.hold(np.flatnonzero(guess))
+        left, start = np.arange(len(roster)), self._start(active, complete)
+        if is_for_squads(gram, roster, self.dual, bias, self.effort):
+            squad = Squad(
+                gram, roster, self.dual, self.effort, self.beta, self.values, active, complete
             )
-            for c, t in enumerate(self.trained)
-        }  # fmt: skip
+            left, start = squad.run(), squad.start
+            self._take(squad)
+
+        def run(c: int) -> None:
+            part = roster.part(c)
+            rows, dual = roster.rows[part], of_columns(self.dual, part)
+            self._put(c, train(gram, rows, dual, bias, self.effort, start(c)))
+
+        self._map(run, left)
+
+    def _begin_at(self, warm: WarmStart) -> tuple[np.ndarray, np.ndarray]:
+        """Set beta to an earlier solution; return its active rows, and which columns were whole."""
+        view, dual = self.view, self.dual
+        at = view.place(warm)
+        feasible_start(
+            warm.beta, warm.lower, warm.upper, at, dual.lower, dual.upper, view.roster.edges,
+            self.beta,
+        )  # fmt: skip
+        active = np.zeros(len(view.y), dtype=bool)
+        active[at[warm.active & (at >= 0)]] = True
+        return active, np.diff(warm.edges) >= view.roster.sizes
+
+    def _start(
+        self, active: np.ndarray | None, complete: np.ndarray
+    ) -> Callable[[int], Start | None]:
+        """Return a function that says where the machines of a column begin."""
+
+        def start(c: int) -> Start | None:
+            if active is None:
+                return None
+            part = self.view.roster.part(c)
+            return Start(self.beta[:, part], np.flatnonzero(active[part]), bool(complete[c]))
+
+        return start
+
+    def _take(self, squad: Squad) -> None:
+        """Take over what a squad has come to; coefficients and values are here already."""
+        self.active, self.bias = squad.active(), squad.bias
+        self.iterations = squad.iterations.max(axis=1)
+        self.converged = np.all(squad.gap <= 10 * self.effort.tol, axis=1)
+
+    def _put(self, c: int, t: Trained) -> None:
+        part = self.view.roster.part(c)
+        self.beta[:, part], self.values[:, part] = t.beta, t.values
+        self.active[part] = False
+        self.active[part.start + t.active] = True
+        self.bias[c], self.iterations[c], self.converged[c] = t.bias, t.iterations, t.converged
+
+    def state(self) -> WarmStart:
+        return WarmStart(
+            self.view.folds, self.view.user_rows, self.view.roster.edges, self.beta,
+            self.dual.lower, self.dual.upper, self.active, self.bias, self.iterations,
+        )  # fmt: skip
 
     def _all_outputs(self) -> dict[int, np.ndarray]:
         """Return the outputs of every fold on its validation rows."""
-        view, first = self.view, self.view.test_edges
-        if len(self.trained) == 1 or first is None:
+        view, first, roster = self.view, self.view.test_edges, self.view.roster
+        if len(roster) == 1 or first is None:
             return {f: self._outputs(f) for f in view.folds}
-        outputs = np.empty((len(self.trained), first[-1]))
+        outputs = np.empty((len(roster), first[-1]))
 
-        def fill(c: int) -> None:
-            t, members = self.trained[c], view.members[c]
-            used = np.flatnonzero(t.beta.any(axis=0))
-            held, B = self.gram.held(members[used]), np.ascontiguousarray(t.beta[:, used])
-            if held is not None:
-                outputs_of(*held, B, t.bias, first, outputs[c])
-                return
-            for i, part in enumerate(view.test_columns.values()):
-                values = self.gram.combine(members[used], B[i : i + 1], part)[0]
-                outputs[c, first[i] : first[i + 1]] = values + t.bias[i]
+        def fill(columns: np.ndarray) -> bool:
+            return outputs_of_columns(
+                *self.gram.places, columns, roster.rows, roster.edges, self.beta, self.bias, first,
+                outputs,
+            )  # fmt: skip
 
-        self._map(fill, range(len(self.trained)))
+        if not all(shared(np.arange(len(roster)), fill, self.gram)):
+            return {f: self._outputs(f) for f in view.folds}
         parts = np.split(outputs.T, first[1:-1])
         return dict(zip(view.folds, parts, strict=True))
 
@@ -341,79 +430,85 @@ class _TrainedDesign:
         at = view.test[f] if at is None else at
 
         def output(c: int) -> np.ndarray:
-            t, members = self.trained[c], view.members[c]
+            members, part = view.members[c], view.roster.part(c)
             if len(members) == len(view.rows):  # training has left K beta on all rows
-                return t.values[i, at] + t.bias[i]
-            return self.gram.combine(members, t.beta[i : i + 1], columns)[0] + t.bias[i]
+                return self.values[i, part][at] + self.bias[c, i]
+            beta = self.beta[i : i + 1, part]
+            return self.gram.combine(members, beta, columns)[0] + self.bias[c, i]
 
-        return np.column_stack(self._map(output, range(len(self.trained))))
+        return np.column_stack(self._map(output, range(len(view.roster))))
 
     def pullback(self, gradients: Sequence[np.ndarray]) -> Params:
         """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
         problem, view = self.problem, self.view
-        delta = {f: gradients[f][view.order[f]] for f in view.folds}
-        n_folds, n_columns = len(view.folds), len(problem.columns)
-        E = np.zeros((len(view.rows), n_columns * n_folds))
-        B = np.zeros_like(E)
+        n_folds, n_columns = len(view.folds), len(view.roster)
+        # scaled to one, so that single precision neither over- nor underflows
+        unit = max(float(np.abs(gradients[f]).max(initial=0.0)) for f in view.folds) or 1.0
+        delta = {f: gradients[f][view.order[f]] / unit for f in view.folds}
+        E = np.zeros((n_columns * n_folds, len(view.rows)), self.gram.dtype)
         for i, f in enumerate(view.folds):
-            np.add.at(E[:, i::n_folds], view.test[f], delta[f])  # a row may be listed twice
+            lanes, test = E[i::n_folds], view.test_columns[f]
+            if isinstance(test, slice):
+                lanes[:, test] = delta[f].T
+            else:  # a row may be listed twice
+                np.add.at(lanes.T, test, delta[f].astype(E.dtype))
+        cotangent = Dual(*np.zeros((5, *self.beta.shape)))
 
-        def solve(c: int) -> Params:
-            return self._pull_column(c, delta, E, B)
+        def solve(machine: int) -> None:
+            c, i = divmod(int(machine), n_folds)
+            self._adjoint(c, i, delta[view.folds[i]][:, c], cotangent, E[machine])
 
-        gradient = dict.fromkeys(problem.hyperparameters, 0.0)
-        for part in self._map(solve, range(n_columns)):
-            for name, value in part.items():
-                gradient[name] += value
-        groups = [
-            (rows, (columns[:, None] * n_folds + np.arange(n_folds)).ravel())
-            for rows, columns in view.groups
-        ]
-        return gradient | self.gram.pullback(E, B, groups)
+        self._map(solve, self._easy_adjoints(delta, cotangent, E))
+        groups = []
+        for rows, columns, places in view.groups:
+            B = np.moveaxis(self.beta[:, places], 0, -1).reshape(len(rows), -1)
+            groups.append((rows, (columns[:, None] * n_folds + np.arange(n_folds)).ravel(), B))
+        gradient = problem.loss.pullback(view.y, view.weight, cotangent)
+        gradient |= self.gram.pullback(E, groups)
+        return {name: unit * value for name, value in gradient.items()}
 
-    def _pull_column(
-        self, c: int, delta: dict[int, np.ndarray], E: np.ndarray, B: np.ndarray
-    ) -> Params:
-        """Solve the adjoints of one column, and pull what they say back to the loss.
+    def _easy_adjoints(
+        self, delta: dict[int, np.ndarray], cotangent: Dual, E: np.ndarray
+    ) -> np.ndarray:
+        """Solve the adjoints of machines with few free rows in compiled calls; return the others.
 
-        Writes to the lanes of the column in E, one per fold, what the adjoints add to them, and to
-        B the coefficients.
+        Machines are numbered as the lanes of E.
         """
-        view, t = self.view, self.trained[c]
-        members, n_folds = view.members[c], len(view.folds)
-        lane = slice(c * n_folds, (c + 1) * n_folds)
-        B[members, lane] = t.beta.T
-        cotangent = Dual(*np.zeros((5, *t.beta.shape)))
+        view, dual, first = self.view, self.dual, self.view.test_edges
+        hard = np.ones(len(E), dtype=bool)
+        if first is not None and self.problem.loss.bias:
+            pooled = np.ascontiguousarray(np.concatenate([delta[f] for f in view.folds]).T)
 
-        def solve(i: int) -> None:
-            self._adjoint(c, i, delta[view.folds[i]][:, c], cotangent, E[:, lane.start + i])
+            def solve(machines: np.ndarray) -> None:
+                adjoints(
+                    *self.gram.places, machines, view.roster.rows, view.roster.edges, first, pooled,
+                    dual.lower, dual.upper, dual.kink, dual.ridge, self.beta, E, cotangent.target,
+                    cotangent.lower, cotangent.upper, cotangent.kink, cotangent.ridge, hard,
+                )  # fmt: skip
 
-        self._map(solve, range(n_folds))
-        return self.problem.loss.pullback(view.y[c], view.weight[c], cotangent)
+            shared(np.arange(len(E)), solve, self.gram)
+        return np.flatnonzero(hard)
 
     def _adjoint(self, c: int, i: int, delta: np.ndarray, cotangent: Dual, e: np.ndarray) -> None:
         """Solve eq. (14) for one machine; write cotangents on its dual, and -v to its rows of e."""
-        view, t, dual = self.view, self.trained[c], self.duals[c]
-        members, beta, (support, sign, free) = view.members[c], t.beta[i], t.support(i)
-        lower, upper = dual.lower[i], dual.upper[i]
-        at_lower = (beta <= lower) & (lower < upper)
-        at_upper = (beta >= upper) & (lower < upper)
+        part = self.view.roster.part(c)
+        members, beta = self.view.members[c], self.beta[i, part]
+        dual, cotangent = (of_fold(of_columns(d, part), i) for d in (self.dual, cotangent))
+        rows, sign, free = support(dual, beta, self.values[i, part])
+        at_lower = (beta <= dual.lower) & (dual.lower < dual.upper)
+        at_upper = (beta >= dual.upper) & (dual.lower < dual.upper)
         bound = np.flatnonzero((at_lower | at_upper) & (beta != 0.0))
-        test = view.test_columns[view.folds[i]]
-        v, w_bound = self._solve(members, support, bound, dual.ridge[i], test, delta, free)
+        test = self.view.test_columns[self.view.folds[i]]
+        v, w_bound = self._solve(members, rows, bound, dual.ridge, test, delta, free)
         w = np.zeros(len(beta))
         w[bound] = w_bound
-        if free:
-            e[members[support]] -= v
-            cotangent.target[i, support] = v
-            cotangent.kink[i, support] = -v * sign
-        else:  # the two rows may be one and the same
-            np.add.at(e, members[support], -v)
-            np.add.at(cotangent.target[i], support, v)
-            np.add.at(cotangent.kink[i], support, -v * sign)
-        cotangent.ridge[i] = -cotangent.target[i] * beta
-        cotangent.lower[i] = np.where(at_lower, w, 0.0)
-        cotangent.upper[i] = np.where(at_upper, w, 0.0)
+        # without free rows, the two rows may be one and the same
+        np.add.at(e, members[rows], -v.astype(e.dtype))
+        np.add.at(cotangent.target, rows, v)
+        np.add.at(cotangent.kink, rows, -v * sign)
+        cotangent.ridge[:] = -cotangent.target * beta
+        cotangent.lower[:] = np.where(at_lower, w, 0.0)
+        cotangent.upper[:] = np.where(at_upper, w, 0.0)
 
     def _solve(
         self,
@@ -427,18 +522,7 @@ class _TrainedDesign:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return v on the support rows, and w = K'e - c on the bound ones."""
         gram, total, bias = self.gram, float(delta.sum()), self.problem.loss.bias
-        used = np.concatenate([support, bound])
-        held = gram.held(members[used]) if len(support) <= FEW and free and bias else None
-        if held is not None and isinstance(test, slice):
-            v, w = np.empty(len(support)), np.empty(len(bound))
-            slots = np.zeros(len(members), dtype=int)
-            slots[used] = held[1]
-            if adjoint(
-                held[0], slots, members, support, bound, ridge, test.start,
-                np.ascontiguousarray(delta), v, w,
-            ):  # fmt: skip
-                return v, w
-        Ku = gram.dot(members[used], test, delta)
+        Ku = gram.dot(members[np.concatenate([support, bound])], test, delta)
         if free:
             n, rows = len(support), members[support]
             with borrowed(n, n, gram.dtype) as block, borrowed(n, n, gram.dtype) as work:

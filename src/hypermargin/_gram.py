@@ -18,6 +18,7 @@ from ._budget import Budget, Workers
 from ._compiled import combine, dot_rows, gather
 from ._kernels import Kernel, Params, Points
 
+SPARSE = 0.4  # part of the coefficients up to which products skip those that are zero
 BLOCK_BYTES = 2**21  # a block of rows is about as large as a core's share of the cache
 
 Columns = slice | np.ndarray
@@ -179,10 +180,10 @@ class Gram:
         """Whether all rows that are held, and no others, come first and in their order."""
         return bool((self._held == np.arange(len(self._held))).all())
 
-    def held(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the memory of held rows and the places of `rows` in it; None if one is missing."""
-        slots = self._slot[rows]
-        return (self._rows, slots) if (slots >= 0).all() else None
+    @property
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The memory of held rows, and the place of every row in it, -1 if it is not held."""
+        return self._rows, self._slot
 
     def compact(self, rows: np.ndarray, scratch: bool = False) -> np.ndarray:
         """Return K[rows, rows], contiguous; a view where all rows are held in their order.
@@ -261,44 +262,43 @@ class Gram:
             out[part] = self.block(rows[part], index) @ scaled
         return unit * out
 
-    def pullback(self, E: np.ndarray, B: np.ndarray, groups: Sequence[tuple]) -> Params:
-        """Return sum_ij (B E')_ij dK_ij/dtheta for each hyperparameter of the kernel.
+    def pullback(self, E: np.ndarray, groups: Sequence[tuple]) -> Params:
+        """Return sum_lij B_li E_lj dK_ij/dtheta for each hyperparameter of the kernel.
 
-        `groups` are pairs (rows, lanes): rows that have coefficients in these lanes of B and in no
-        others.  Only rows where B and columns where E have an entry are touched.
+        E has a row per lane, in the precision of K.  `groups` are triples (rows, lanes, B): rows
+        that have coefficients B (rows, lanes) in these lanes and in no others.  Only rows where B
+        and columns where E have an entry are touched.
         """
         gradient = dict.fromkeys(self.kernel.hyperparameters, 0.0)
         if not gradient:
             return gradient
-        cols = np.flatnonzero(E.any(axis=1))
+        cols = np.flatnonzero(E.any(axis=0))
         everything = len(cols) > 0.7 * len(self)
-        cols = np.arange(len(self)) if everything else cols
         col_points = self.points if everything else self.points.take(cols)
-        # both factors scaled to one, so that single precision neither over- nor underflows
-        unit_E, unit_B = np.abs(E).max(initial=0.0) or 1.0, np.abs(B).max(initial=0.0) or 1.0
-        lanes_of_E = np.array((E if everything else E[cols]).T / unit_E, self.dtype, order="C")
+        E = E if everything else np.ascontiguousarray(E[:, cols])
+        # scaled to one, so that single precision neither over- nor underflows
+        unit = max((float(np.abs(B).max(initial=0.0)) for _, _, B in groups), default=0.0) or 1.0
         jobs = []
-        for rows, lanes in groups:
-            coefficients = B[np.ix_(rows, lanes)]
-            used = np.flatnonzero(coefficients.any(axis=1))
+        for rows, lanes, B in groups:
+            used = np.flatnonzero(B.any(axis=1))
             used = used[np.argsort(self._slot[rows[used]], kind="stable")]
-            B_rows, E_lanes = np.asarray(coefficients[used] / unit_B, self.dtype), lanes_of_E[lanes]
+            B_used = np.asarray(B[used] / unit, self.dtype)
             for part in self._blocks(np.arange(len(used))):
-                jobs.append((rows[used[part]], B_rows[part], E_lanes))
+                jobs.append((rows[used[part]], lanes, B_used[part]))
 
         def run(job: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Params:
-            rows, B_rows, E_lanes = job
+            rows, lanes, B = job
             slots = self._slot[rows]
             if everything and slots[0] >= 0 and slots[-1] - slots[0] == len(slots) - 1:
                 block = self._rows[slots[0] : slots[-1] + 1]
             else:
                 block = self.block(rows, None if everything else cols)
-            M = B_rows @ E_lanes
+            M = _product(B, E, lanes)
             return self.kernel.pullback(self.points.take(rows), col_points, block, M, self.params)
 
         for part in self.workers.map(run, jobs, self.budget):
             for name, value in part.items():
-                gradient[name] += float(unit_E * unit_B) * value
+                gradient[name] += unit * value
         return gradient
 
     def _blocks(self, rows: np.ndarray, width: int | None = None) -> Iterator[np.ndarray]:
@@ -311,3 +311,12 @@ class Gram:
         count = self.workers.count if width * n_rows > 500_000 else 1
         edges = np.linspace(0, width, count + 1).astype(int)
         return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def _product(B: np.ndarray, E: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Return B E[lanes]; most rows are support vectors of few of many machines."""
+    if np.count_nonzero(B) > SPARSE * B.size:
+        return B @ E[lanes]
+    M = np.zeros((len(B), E.shape[1]), E.dtype)
+    combine(E, lanes, B, 0, M)
+    return M

@@ -43,6 +43,7 @@ class Loss:
     """Labels, weights and hyperparameters to the dual problem, and back.
 
     `y` has one entry per point, `weight` the same or one row per fold, which the dual then has too.
+    Every point is on its own: those of several machines may follow each other.
     """
 
     hyperparameters: ClassVar[tuple[str, ...]]

@@ -17,6 +17,7 @@ RIVAL = 1.03  # places within this factor of the best one are descended from, to
 DEAR = 4000  # rows from which evaluations on all of them are to be few
 WORK = 1e-2  # optimality gap on the way, where there are many rows; libsvm ends at 1e-3
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
+FEW_STEPS = 3  # evaluations of a level, where there are to be few
 STARTS = 2  # places from which the first level descends; twice as many if it is the only one
 
 
@@ -48,10 +49,11 @@ def tune(
         starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
         # on subsets evaluations are inexact; where all levels are small they are cheap
         dear = objective.prepared.n_rows >= DEAR
+        most = FEW_STEPS if dear else None
         coarse_tol, last_tol = 2.0 * tol, tol if dear else 0.5 * tol
         if not several:
             coarse_tol = 0.2 * tol
-        ends = [optimise(level, start, bounds, coarse_tol, None, False) for start in starts]
+        ends = [optimise(level, start, bounds, coarse_tol, None, None) for start in starts]
         for rows in levels[1:]:
             coarse, level = level, objective.on(rows, level.state, work)
             ratio = level.n_rows / coarse.n_rows
@@ -61,7 +63,7 @@ def tune(
             near = 1.0 if dear and rows is None else RIVAL
             rivals = [end for end in ends if level(end.theta)[0] <= near * least]
             fine = last_tol if rows is None else coarse_tol
-            ends = [optimise(level, e.theta, bounds, fine, e.curvature, dear) for e in rivals]
+            ends = [optimise(level, e.theta, bounds, fine, e.curvature, most) for e in rivals]
             ends = [min(ends, key=lambda end: end.value)]
     except SearchEnded:
         pass

@@ -1,8 +1,8 @@
 """Optimisers: they see only `value_and_grad(theta)`, a start, bounds and a tolerance.
 
 Asking again for a point that was evaluated before costs nothing.  An optimiser may also be handed
-the curvature that it found on a similar objective, relative to the value there, and be asked to be
-thrifty with evaluations.  To add one, write a function of this signature and list it in
+the curvature that it found on a similar objective, relative to the value there, and be told how
+many evaluations it may make at most.  To add one, write a function of this signature and list it in
 `OPTIMISERS`; the contract tests of optimisers pick it up.
 """
 
@@ -30,7 +30,7 @@ class Found:
 
 
 Optimiser = Callable[
-    [ValueAndGrad, np.ndarray, np.ndarray, float, np.ndarray | None, bool],
+    [ValueAndGrad, np.ndarray, np.ndarray, float, np.ndarray | None, int | None],
     Found,
 ]
 
@@ -41,7 +41,7 @@ def lbfgs(
     bounds: np.ndarray,
     tol: float,
     curvature: np.ndarray | None = None,
-    thrifty: bool = False,
+    most: int | None = None,
     reach: float = 2.0,
 ) -> Found:
     """L-BFGS-B, ended by the rule of keerthi-2006: |f_new - f_old| <= tol |f_old|.
@@ -108,7 +108,7 @@ def quadratic_model(
     bounds: np.ndarray,
     tol: float,
     curvature: np.ndarray | None = None,
-    thrifty: bool = False,
+    most: int | None = None,
 ) -> Found:
     """Trust-region steps on a quadratic model that is fitted to all values and gradients seen.
 
@@ -116,9 +116,11 @@ def quadratic_model(
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
-    or after fifteen steps; a thrifty run, from a start that is known to be good, ends after three.
+    or after fifteen evaluations, or `most`.  The fewer these are, from a start that then is known
+    to be good, the shorter is the first step: there is no time to come back from afar.
     """
-    radius, most = 0.8, 3 if thrifty else 15
+    radius = 0.8 if most is None else min(0.8, 0.2 * most)
+    most = 15 if most is None else most
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
     best = (theta, *value_and_grad(theta))

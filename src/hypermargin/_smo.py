@@ -80,26 +80,20 @@ def advance(r, Ki, Kj, up, down, step):
 
 
 @compiled(fastmath=True)
-def best_gain(r, down, Ki, diag, top, own, floor):
-    """Return the largest second-order gain of a pair (i, t); `own` is the diagonal at i."""
+def list_gains(r, down, Ki, diag, top, own, floor, gains):
+    """Write the second-order gains of all pairs (i, t); return the largest.
+
+    `own` is the diagonal at i.
+    """
     number = r.dtype.type
     zero, two, high, corner, least = number(0), number(2), number(top), number(own), number(floor)
     best = zero
     for t in range(r.shape[0]):
         drop = fast_max(high - (r[t] + down[t]), zero)
-        curve = fast_max(corner + diag[t] - two * Ki[t], least)
-        best = fast_max(best, drop * drop / curve)
+        gain = drop * drop / fast_max(corner + diag[t] - two * Ki[t], least)
+        gains[t] = gain
+        best = fast_max(best, gain)
     return best
-
-
-@compiled(fastmath=True)
-def list_gains(r, down, Ki, diag, top, own, floor, gains):
-    """Write the gains of a strip to `gains`: cheaper than to look at each while scanning."""
-    number = r.dtype.type
-    zero, two, high, corner, least = number(0), number(2), number(top), number(own), number(floor)
-    for t in range(r.shape[0]):
-        drop = fast_max(high - (r[t] + down[t]), zero)
-        gains[t] = drop * drop / fast_max(corner + diag[t] - two * Ki[t], least)
 
 
 @compiled
@@ -123,19 +117,16 @@ def select_up(r, Ki, Kj, up, down, step):
 def select_down(r, down, Ki, diag, top, own, floor, gains):
     """Return the row to lower: the one with the largest second-order gain."""
     n = r.shape[0]
-    gain, strip = -1.0, 0
+    best, strip = -1.0, 0
     for s in range(0, n, STRIP):
         e = min(n, s + STRIP)
-        g = best_gain(r[s:e], down[s:e], Ki[s:e], diag[s:e], top, own, floor)
-        if g > gain:
-            gain, strip = g, s
-    e = min(n, strip + STRIP)
-    list_gains(r[strip:e], down[strip:e], Ki[strip:e], diag[strip:e], top, own, floor, gains)
-    chosen, largest = 0, gains[0]
-    for t in range(1, e - strip):
-        if gains[t] > largest:
-            chosen, largest = t, gains[t]
-    return strip + chosen
+        gain = list_gains(r[s:e], down[s:e], Ki[s:e], diag[s:e], top, own, floor, gains[s:e])
+        if gain > best:
+            best, strip = gain, s
+    for t in range(strip, min(n, strip + STRIP)):
+        if gains[t] >= best:
+            return t
+    return strip
 
 
 @compiled
@@ -145,7 +136,7 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
     Returns the iterations made and the gap reached.  `diag` includes the ridge.
     """
     n = beta.shape[0]
-    up, down, gains = np.empty(n, r.dtype), np.empty(n, r.dtype), np.empty(STRIP, r.dtype)
+    up, down, gains = np.empty(n, r.dtype), np.empty(n, r.dtype), np.empty(n, r.dtype)
     slopes(beta, lower, upper, kink, up, down)
     flat = FLAT if r.itemsize == 8 else 1e-6
     floor = flat * max(float(np.abs(diag).max()), 1e-30)
@@ -209,3 +200,38 @@ def optimality(r, beta, lower, upper, kink, excess):
         if lower[t] < upper[t]:
             excess[t] = max(r[t] + up[t] - bias, bias - (r[t] + down[t]))
     return top, bottom, bias
+
+
+@compiled
+def exact_sum(values):
+    """Return the sum, with what rounding takes from it added again."""
+    total, lost = 0.0, 0.0
+    for value in values:
+        new = total + (value - lost)
+        lost = (new - total) - (value - lost)
+        total = new
+    return total
+
+
+@compiled
+def make_feasible(beta, lower, upper):
+    """Clip a start into the box and restore sum beta = 0, moving no more rows than that takes."""
+    for t in range(beta.shape[0]):
+        beta[t] = min(max(beta[t], lower[t]), upper[t])
+    size = np.abs(beta).sum()
+    # free rows first, then all that have a coefficient, then any
+    for kind in range(3):
+        excess = exact_sum(beta)
+        if abs(excess) <= 1e-14 * size:
+            return
+        room = np.zeros(beta.shape[0])
+        for t in range(beta.shape[0]):
+            inside = lower[t] < beta[t] < upper[t]
+            if kind == 2 or (beta[t] != 0.0 and (kind == 1 or inside)):
+                room[t] = beta[t] - lower[t] if excess > 0.0 else beta[t] - upper[t]
+        there = abs(room.sum())
+        if there > 0.0:
+            beta -= room * min(1.0, abs(excess) / there)
+    # What rounding leaves would stay for good, as pairs keep the sum: start from nothing instead.
+    if abs(exact_sum(beta)) > 1e-10 * np.abs(beta).sum():
+        beta[:] = 0.0

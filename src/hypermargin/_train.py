@@ -8,21 +8,18 @@ matrix are never computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ._block import CHUNK, NEWTON_EVERY, POLISHED, Block, Effort, free_rows
-from ._gram import Columns, Gram, borrowed
+from ._gram import Columns, Gram
 from ._linear_system import SaddleSystem
 from ._losses import Dual
-from ._small import runs_of, train_round
-from ._smo import optimality, slopes, smo_on_rows
+from ._smo import make_feasible, optimality, slopes, smo_on_rows
 
 PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
 WHOLE = 600  # with at most so many rows there is no point in a working set
-SMALL = 1500  # rows up to which a machine among many is trained in one compiled call
 MOST = 0.7  # a working set of so large a part of the rows may as well be all of them
 NEAR = 0.1  # rows so close to a violation, in units of the target, are taken along
 AHEAD = 0.2  # the same for the working set of the next evaluation, whose hyperparameters differ
@@ -44,15 +41,12 @@ class Start:
 class Trained:
     """Trained machines, one per fold: coefficients (folds, rows), and the biases.
 
-    `support(f)` gives the rows of a fold whose optimality conditions hold with equality and so fix
-    the bias, the side of the kink that they are on, and whether they are free: if no row is, they
-    are the two tightest ones.  `active` are the rows that are or may soon become support vectors.
+    `active` are the rows that are or may soon become support vectors.
     """
 
     beta: np.ndarray
     bias: np.ndarray
     values: np.ndarray  # K beta on all rows of the machines
-    support: Callable[[int], tuple[np.ndarray, np.ndarray, bool]]
     active: np.ndarray
     gap: np.ndarray
     converged: bool
@@ -88,6 +82,14 @@ def of_fold(dual: Dual, f: int, rows: np.ndarray | slice = slice(None)) -> Dual:
     )
 
 
+def of_columns(dual: Dual, part: slice) -> Dual:
+    """Return the dual of some columns, of all folds."""
+    d = dual
+    return Dual(
+        d.target[:, part], d.lower[:, part], d.upper[:, part], d.kink[:, part], d.ridge[:, part]
+    )
+
+
 def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) -> Trained:
     """Without bounds the optimality conditions are one linear system per fold."""
     used = np.flatnonzero(np.isfinite(dual.ridge).any(axis=0))
@@ -103,12 +105,7 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
 
     gram.workers.map(solve, range(len(beta)), gram.budget)
     values = gram.combine(members, beta, _columns(gram, members))
-    nothing = np.zeros(len(beta))
-
-    def support_of(f: int) -> tuple[np.ndarray, np.ndarray, bool]:
-        return support[f], np.zeros(len(support[f])), True
-
-    return Trained(beta, shift, values, support_of, used, nothing, True, 0)
+    return Trained(beta, shift, values, used, np.zeros(len(beta)), True, 0)
 
 
 def _columns(gram: Gram, members: np.ndarray) -> Columns:
@@ -122,19 +119,18 @@ class _Team:
         self.gram, self.members, self.dual, self.start = gram, members, dual, start
         self.n_folds = len(dual.target)
         self.trainable = np.flatnonzero((dual.lower < dual.upper).any(axis=0))
-        target = dual.target[0]
-        self.unit = min(2.0 * float(np.std(target)), 0.5 * float(np.ptp(target)))
+        self.unit = float(units(dual.target[0], np.array([0, len(members)]))[0])
         self.iterations = np.zeros(self.n_folds, dtype=int)
         self.r = np.array(dual.target)
         self.noise, self.bias = np.zeros((2, self.n_folds))
         self.top, self.bottom = np.full(self.n_folds, np.inf), np.zeros(self.n_folds)
-        self.runs: np.ndarray | None = None
         self.known = False  # whether `r` is up to date, at least on the working set
         self.excess = np.empty(dual.target.shape)
         self.beta = np.zeros(dual.target.shape)
         if start is not None:
+            self.beta[:] = start.beta
             for f in range(self.n_folds):
-                self.beta[f] = feasible(start.beta[f], of_fold(dual, f))
+                make_feasible(self.beta[f], dual.lower[f], dual.upper[f])
 
     def refresh(self, folds: list[int]) -> None:
         """Compute residuals and optimality anew, in double precision."""
@@ -167,42 +163,18 @@ class _Team:
         while (todo := np.flatnonzero(self.gap > tol)).size and tries < 6:
             self.gram.hold(self.members[W])
             goal = tol if settled else np.maximum(tol, 0.05 * np.minimum(self.gap, self.unit))
-            if tries > 0 or not self._improve_small(W, todo, goal, limit, effort):
-                # rounding in single precision may leave a gap; after three tries, use double
-                K = self.gram.compact(self.members[W], scratch=True)
-                K = K.astype(float) if tries >= 3 else K
-                if not self.known:
-                    self._residuals_on(W, K)
-                self._improve(K, W, todo, goal, limit, effort)
+            # rounding in single precision may leave a gap; after three tries, use double
+            K = self.gram.compact(self.members[W], scratch=True)
+            K = K.astype(float) if tries >= 3 else K
+            if not self.known:
+                self._residuals_on(W, K)
+            self._improve(K, W, todo, goal, limit, effort)
             tol = np.maximum(effort.tol, self.noise)
             if (self.iterations[todo] >= limit).any() or effort.budget.expired():
                 return
             grown = self._next(W, tol)
             tries = tries + 1 if settled and np.array_equal(grown, W) else 0
             settled, W = len(grown) < 1.5 * len(W), grown
-
-    def _improve_small(
-        self, W: np.ndarray, folds: np.ndarray, goal: np.ndarray, limit: int, effort: Effort
-    ) -> bool:
-        """Do a round in one compiled call, if that is worth while; return whether."""
-        dual, members = self.dual, self.members
-        if len(W) > SMALL or effort.tol < POLISHED or len(members) == len(self.gram):
-            return False
-        held = self.gram.held(members[W])
-        if held is None:
-            return False
-        if self.runs is None:
-            self.runs = runs_of(members)
-        ends = np.empty((3, self.n_folds))
-        with borrowed(len(W), len(W), self.gram.dtype) as block:
-            self.iterations[folds] += train_round(
-                *held, self.runs, members[W], W, dual.target, dual.lower, dual.upper, dual.kink,
-                dual.ridge, self.beta, self.r, self.excess, ends, folds, goal, min(limit, CHUNK),
-                block,
-            )  # fmt: skip
-        self.top[folds], self.bottom[folds], self.bias[folds] = ends[:, folds]
-        self.known = True
-        return True
 
     def _improve(
         self,
@@ -245,18 +217,8 @@ class _Team:
         trainable = self.trainable
         if len(trainable) <= min(WHOLE, self.gram.capacity):
             return trainable
-        if self.start is None:
-            # as many of each target side as there is room for, evenly spread
-            target = self.dual.target[0, trainable]
-            side = target > np.median(target)
-            guess = np.concatenate(
-                [part[np.linspace(0, len(part) - 1, min(len(part), WHOLE // 2)).astype(int)]
-                 for part in (trainable[side], trainable[~side]) if len(part)]
-            )  # fmt: skip
-        else:
-            guess = self.start.active
-        wanted = np.any(self.beta, axis=0)
-        wanted[guess] = True
+        wanted, start = np.any(self.beta, axis=0), self.start
+        wanted[spread(trainable, self.dual.target[0]) if start is None else start.active] = True
         return self._fitting(wanted)
 
     def _fitting(self, wanted: np.ndarray) -> np.ndarray:
@@ -289,17 +251,10 @@ class _Team:
         half = max(1, min(self.gram.capacity, 2000) // (2 * self.n_folds))
         chosen = np.zeros(len(self.members), dtype=bool)
         for f in range(self.n_folds):
-            rising, falling = self._slopes(f)
+            rising, falling = ends(of_fold(self.dual, f), self.beta[f], self.r[f])
             chosen[np.argsort(-rising, kind="stable")[:half]] = True
             chosen[np.argsort(falling, kind="stable")[:half]] = True
         return self.trainable[chosen[self.trainable]]
-
-    def _slopes(self, f: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return what every row of a fold would gain by rising, and lose by falling."""
-        up, down = np.empty((2, len(self.members)))
-        dual = self.dual
-        slopes(self.beta[f], dual.lower[f], dual.upper[f], dual.kink[f], up, down)
-        return self.r[f] + up, self.r[f] + down
 
     def finish(self, tol: float) -> Trained:
         dual = self.dual
@@ -307,46 +262,67 @@ class _Team:
         converged = bool((self.gap <= 10 * np.maximum(tol, self.noise)).all())
         iterations = int(self.iterations.max())
         return Trained(
-            self.beta, self.bias, values, self._support, self._active(), self.gap, converged,
-            iterations,
-        )  # fmt: skip
-
-    def _support(self, f: int) -> tuple[np.ndarray, np.ndarray, bool]:
-        beta, dual = self.beta[f], of_fold(self.dual, f)
-        free = free_rows(beta, dual)
-        if free.size:
-            return free, np.sign(beta[free]) * (dual.kink[free] > 0), True
-        # No row is free: the bias may be anything between the two ends of the gap.  Like libsvm
-        # we take the middle, so its derivative comes from the rows at the ends.
-        rising, falling = self._slopes(f)
-        i, j = int(rising.argmax()), int(falling.argmin())
-        sign = np.array([1.0 if beta[i] >= 0 else -1.0, 1.0 if beta[j] > 0 else -1.0])
-        return np.array([i, j]), sign, False
+            self.beta, self.bias, values, self._active(), self.gap, converged, iterations
+        )
 
     def _active(self) -> np.ndarray:
         """Return the rows that are, or may soon become, support vectors."""
         if len(self.trainable) <= WHOLE:
             return self.trainable
-        used = np.any(self.beta, axis=0)
-        excess = np.where(used, np.inf, self.excess.max(axis=0))[self.trainable]
-        # with narrow kernels all rows are near the margin: take the nearest ones
-        most = min(len(excess), 3 * int(used.sum()) + 50)
-        least = np.partition(excess, len(excess) - most)[len(excess) - most]
-        return self.trainable[excess >= max(least, -AHEAD * self.unit)]
+        used = np.any(self.beta, axis=0)[self.trainable]
+        excess = self.excess.max(axis=0)[self.trainable]
+        return self.trainable[likely(used, excess, AHEAD * self.unit)]
 
 
-def feasible(start: np.ndarray, dual: Dual) -> np.ndarray:
-    """Clip a start into the box and restore sum beta = 0, moving no more rows than that takes."""
-    beta = np.clip(start, dual.lower, dual.upper)
-    used = beta != 0
-    for movable in (used & (beta > dual.lower) & (beta < dual.upper), used, np.ones_like(used)):
-        excess = beta.sum()
-        if abs(excess) <= 1e-14 * np.abs(beta).sum():
-            break
-        room = np.where(movable, beta - dual.lower if excess > 0 else dual.upper - beta, 0.0)
-        if room.sum() > 0.0:
-            beta -= np.sign(excess) * room * min(1.0, abs(excess) / room.sum())
-    # What rounding leaves would stay for good, as pairs keep the sum: start from nothing instead.
-    if abs(beta.sum()) > 1e-10 * np.abs(beta).sum():
-        return np.zeros(len(beta))
-    return beta
+def spread(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Return as many rows of each target side as a first working set has room for."""
+    side = target[rows] > np.median(target[rows])
+    parts = [part for part in (rows[side], rows[~side]) if len(part)]
+    places = [np.linspace(0, len(part) - 1, min(len(part), WHOLE // 2)) for part in parts]
+    return np.concatenate([part[at.astype(int)] for part, at in zip(parts, places, strict=True)])
+
+
+def likely(used: np.ndarray, excess: np.ndarray, near: float) -> np.ndarray:
+    """Return which rows have a coefficient, or are near to it; `excess` is the worst fold's."""
+    excess = np.where(used, np.inf, excess)
+    # with narrow kernels all rows are near the margin: take the nearest ones
+    most = min(len(excess), 3 * int(used.sum()) + 50)
+    least = np.partition(excess, len(excess) - most)[len(excess) - most]
+    return excess >= max(least, -near)
+
+
+def units(target: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return what gaps are compared with: the spread of the targets between each two edges."""
+    first, count = edges[:-1], np.diff(edges)
+    mean = np.add.reduceat(target, first) / count
+    centred = target - np.repeat(mean, count)
+    deviation = np.sqrt(np.add.reduceat(centred**2, first) / count)
+    extent = np.maximum.reduceat(target, first) - np.minimum.reduceat(target, first)
+    return np.minimum(2.0 * deviation, 0.5 * extent)
+
+
+def ends(dual: Dual, beta: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what every row of a machine would gain by rising, and lose by falling."""
+    up, down = np.empty((2, len(beta)))
+    slopes(beta, dual.lower, dual.upper, dual.kink, up, down)
+    return r + up, r + down
+
+
+def support(
+    dual: Dual, beta: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return the rows of a machine whose optimality conditions hold with equality.
+
+    They fix the bias.  Also returned are the side of the kink that they are on, and whether they
+    are free: if no row is, they are the two tightest ones.
+    """
+    free = free_rows(beta, dual)
+    free = free[np.isfinite(dual.ridge[free])]
+    if free.size:
+        return free, np.sign(beta[free]) * (dual.kink[free] > 0), True
+    # No row is free: the bias may be anything between the two ends of the gap.  Like libsvm
+    # we take the middle, so its derivative comes from the rows at the ends.
+    rising, falling = ends(dual, beta, dual.target - dual.ridge * beta - values)
+    i, j = int(rising.argmax()), int(falling.argmin())
+    sign = np.array([1.0 if beta[i] >= 0 else -1.0, 1.0 if beta[j] > 0 else -1.0])
+    return np.array([i, j]), sign, False
