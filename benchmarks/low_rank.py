@@ -46,7 +46,7 @@ def measure(X, X_test, y, y_test, **options: Any) -> dict[str, Any]:
 
 
 def run(quick: bool) -> dict[str, Any]:
-    n, few, rank, n_test = (5_000, 1_500, 200, 2_000) if quick else (500_000, 20_000, 3_000, None)
+    n, few, rank, n_test = (5_000, 1_500, 200, 2_000) if quick else (500_000, 20_000, 2_500, None)
     X, X_test, y, y_test = draw(n)
     X_test, y_test = X_test[:n_test], y_test[:n_test]
     low = measure(X, X_test, y, y_test, rank=rank, memory_limit=13_000)
