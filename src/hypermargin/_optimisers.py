@@ -17,6 +17,9 @@ from scipy.optimize import minimize
 
 from ._compiled import compiled
 
+MOST_STEPS = 15
+MUCH = 4.0  # gains of so many times the tolerance are worth another evaluation
+
 ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
@@ -116,11 +119,12 @@ def quadratic_model(
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
-    or after fifteen evaluations, or `most`.  The fewer these are, from a start that then is known
-    to be good, the shorter is the first step: there is no time to come back from afar.
+    or after fifteen evaluations; if `most` is given, after so many unless the last one has gained
+    much.  The fewer these are, from a start that then is known to be good, the shorter is the first
+    step: there is no time to come back from afar.
     """
     radius = 0.8 if most is None else min(0.8, 0.2 * most)
-    most = 15 if most is None else most
+    enough = most = MOST_STEPS if most is None else most
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
     best = (theta, *value_and_grad(theta))
@@ -134,11 +138,12 @@ def quadratic_model(
         step, promise = _minimise_model(gradient / scale, H, np.column_stack([low, high]))
         if promise <= tol and len(seen) == 1 and promise > 0.0:
             step *= max(1.0, 0.25 / np.abs(step).max())  # a first model deserves one check
-        elif promise <= tol or radius < 0.02 or len(seen) >= most:
+        elif promise <= tol or radius < 0.02 or len(seen) >= enough:
             return Found(theta, value, H)
         new = np.clip(theta + step, *bounds.T)
         seen.append((new, *value_and_grad(new)))
         gain = (value - seen[-1][1]) / scale
+        enough = MOST_STEPS if gain > MUCH * tol else most
         length = np.abs(step).max()
         if gain < 0.25 * promise:
             radius = 0.5 * length
