@@ -32,6 +32,7 @@ class Criterion:
     )
     for_classifiers: ClassVar[bool]
     label: ClassVar[str]  # what users call it
+    resolution: ClassVar[float] = 0.0  # the least change that means anything, in rows
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         raise NotImplementedError
@@ -55,6 +56,7 @@ class SmoothError(Criterion):
     score_func = staticmethod(metrics.accuracy_score)
     for_classifiers = True
     label = "the smooth error"
+    resolution = 0.5
 
     def steepness(self, n_rows: int) -> float:
         return self.t * min(max(1.0, n_rows / 500.0), 4.0) ** (1.0 / 3.0)

@@ -64,6 +64,8 @@ def tune(
             near = 1.0 if dear and rows is None else RIVAL
             rivals = [end for end in ends if level(end.theta)[0] <= near * least]
             fine = last_tol if rows is None else coarse_tol
+            if dear:
+                fine = max(fine, level.resolution / least)
             ends = [optimise(level, e.theta, bounds, fine, e.curvature, most) for e in rivals]
             ends = [min(ends, key=lambda end: end.value)]
     except SearchEnded:

@@ -90,6 +90,11 @@ class Level:
         self.best: Visit | None = None
         self._known: dict[bytes, tuple[float, np.ndarray]] = {}
 
+    @property
+    def resolution(self) -> float:
+        """The least change of the value that means anything."""
+        return self.objective.criterion.resolution / self.n_rows
+
     def looks(self, thetas: Iterable[np.ndarray]) -> list[float]:
         """Return rough values only: a loose gap, few pair updates, no gradient.
 
