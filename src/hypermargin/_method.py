@@ -106,16 +106,16 @@ def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarr
     n = prepared.n_rows
     if n <= 1.5 * LOOK_ROWS:
         return [None]
-    strata = np.zeros((n, len(prepared.splits) + 1), dtype=int)
-    for number, (_, test) in enumerate(prepared.splits):
-        strata[prepared.problem.folds[number].weight > 0, number] = 1
-        strata[test, number] += 2
+    stratum = np.zeros(n, dtype=int)
     if prepared.targets.classes is not None:
-        strata[:, -1] = prepared.targets.y
-    _, stratum = np.unique(strata, axis=0, return_inverse=True)
+        stratum[:] = prepared.targets.y
+    for fold, (_, test) in zip(prepared.problem.folds, prepared.splits, strict=True):
+        part = (fold.weight > 0).astype(int)
+        part[test] += 2
+        stratum = np.unique(4 * stratum + part, return_inverse=True)[1]
     priority = np.empty(n)
     for s in range(stratum.max() + 1):
-        members = rng.permutation(np.flatnonzero(stratum.ravel() == s))
+        members = rng.permutation(np.flatnonzero(stratum == s))
         priority[members] = (np.arange(len(members)) - 1.0) / len(members)  # two of each come first
     order = np.argsort(priority + 1e-9 * rng.uniform(size=n), kind="stable")
     # a quarter of the rows, a quarter of that and so on, but no small steps after the first look
