@@ -17,8 +17,7 @@ RIVAL = 1.03  # places within this factor of the best one are descended from, to
 DEAR = 4000  # rows from which evaluations on all of them are to be few
 WORK = 1e-2  # optimality gap on the way, where there are many rows; libsvm ends at 1e-3
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
-FEW_STEPS = 3  # evaluations of a level, where there are to be few
-VAST = 100_000  # rows from which one less must do: a quarter of them has said almost all
+FEW_STEPS = 2  # evaluations of a level, where there are to be few; more if they gain much
 STARTS = 2  # places from which the first level descends; twice as many if it is the only one
 
 
@@ -50,7 +49,7 @@ def tune(
         starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
         # on subsets evaluations are inexact; where all levels are small they are cheap
         dear = objective.prepared.n_rows >= DEAR
-        most = FEW_STEPS - (objective.prepared.n_rows >= VAST) if dear else None
+        most = FEW_STEPS if dear else None
         coarse_tol, last_tol = 2.0 * tol, tol if dear else 0.5 * tol
         if not several:
             coarse_tol = 0.2 * tol

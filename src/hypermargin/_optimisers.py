@@ -120,10 +120,9 @@ def quadratic_model(
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
     or after fifteen evaluations; if `most` is given, after so many unless the last one has gained
-    much.  The fewer these are, from a start that then is known to be good, the shorter is the first
-    step: there is no time to come back from afar.
+    much; then the start is known to be good, and the first step is shorter.
     """
-    radius = 0.8 if most is None else min(0.8, 0.2 * most)
+    radius = 0.8 if most is None else 0.6
     enough = most = MOST_STEPS if most is None else most
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
