@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._budget import Budget
-from ._criteria import Criterion
+from ._criterion import Criterion
 from ._prepare import Prepared
 from ._problem import Evaluation, Problem
 from ._space import Space

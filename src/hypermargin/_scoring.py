@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
@@ -22,9 +21,10 @@ from sklearn.model_selection._validation import _score
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from ._criteria import Criterion, fit_sigmoid, tally_matrix
+from ._criterion import Criterion
 from ._objective import Visit
 from ._prepare import Prepared
+from ._probability import Sigmoid
 from ._problem import Evaluation
 
 
@@ -157,8 +157,7 @@ class _ClassifierStandIn(ClassifierMixin, _StandIn):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         outputs = self.outputs_at(X)
-        slope, offsets = self.calibration()
-        return softmax(slope * (outputs @ tally_matrix(outputs.shape[1])) + offsets, axis=1)
+        return self.calibration().probabilities(outputs)
 
 
 def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
@@ -170,12 +169,12 @@ def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
     if prepared.targets.classes is None:
         return _RegressorStandIn(prepared, outputs_at)
 
-    def calibration() -> tuple[float, np.ndarray]:
+    def calibration() -> Sigmoid:
         """Fit the sigmoid on the other folds' outputs, so that the fold's own score is honest."""
         others = [g for g in range(len(evaluation.test)) if g != f] or [f]
         rows = np.concatenate([evaluation.test[g] for g in others])
         outputs = np.concatenate([evaluation.outputs[g] for g in others])
-        return fit_sigmoid(outputs, prepared.targets.y[rows], np.ones(len(rows)))
+        return Sigmoid(outputs, prepared.targets.y[rows], np.ones(len(rows)))
 
     return _ClassifierStandIn(prepared, outputs_at, calibration)
 

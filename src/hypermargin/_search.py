@@ -25,7 +25,8 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight
 
 from ._adapters import Model, read_model
 from ._budget import Budget, Workers, one_blas_thread
-from ._criteria import Criterion, criterion_for
+from ._criteria import criterion_for
+from ._criterion import Criterion
 from ._log import Entry, Log, best_index
 from ._method import nested_rows, tune
 from ._objective import Objective

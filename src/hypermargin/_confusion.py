@@ -1,0 +1,298 @@
+"""Criteria made of a confusion matrix: errors, F, precision, recall, Matthews, costs.
+
+The class of a row is chosen softly, so that the confusion matrix, whose entry (k, l) is the weight
+of rows of class k that are put into class l, is a smooth function of the outputs.  A measure gives
+its value and its derivative by that matrix, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn import metrics
+
+from ._criterion import Criterion, Valued, spread_of, tally_matrix
+
+Pull = Callable[[np.ndarray], np.ndarray]
+
+
+def choose_softly(outputs: np.ndarray, weight: np.ndarray, t: float) -> tuple[np.ndarray, Pull]:
+    """Return how far each row is put into each class, and the pullback of that.
+
+    Direct method of keerthi-2006, eq. (16): the step function becomes a sigmoid of slope t / rho,
+    rho being the standard deviation of the outputs, and the derivative of rho is part of the
+    gradient, eq. (17).  For more than two classes the votes of the machines are smoothed that way,
+    and the class is then chosen by a softmax of the votes instead of their maximum; as t grows,
+    both become SVC's own vote.
+    """
+    rho, add_rho = spread_of(outputs, weight)
+    votes = expit(t / rho * outputs)
+    slope = votes * (1.0 - votes) * (t / rho)
+    if outputs.shape[1] == 1:
+        chosen = np.hstack([1.0 - votes, votes])
+
+        def pull(d_chosen: np.ndarray) -> np.ndarray:
+            return add_rho((d_chosen[:, 1:] - d_chosen[:, :1]) * slope)
+
+        return chosen, pull
+    tally, sharpness = tally_matrix(outputs.shape[1]), t / 2.0
+    chosen = softmax(sharpness * (votes - 0.5) @ tally, axis=1)
+
+    def pull_votes(d_chosen: np.ndarray) -> np.ndarray:
+        d_sums = chosen * (d_chosen - (chosen * d_chosen).sum(axis=1, keepdims=True))
+        return add_rho(sharpness * d_sums @ tally.T * slope)
+
+    return chosen, pull_votes
+
+
+@dataclass(frozen=True)
+class ConfusionCriterion(Criterion):
+    """A function of the smooth confusion matrix.
+
+    The paper has t = 10.  More rows need less smoothing: from 500 to 2,000 of them t grows as
+    n^(1/3), as the bandwidth of a smoothed distribution function shrinks.  Beyond that more
+    steepness does not lower the test error, and makes the loss rough and the search longer.
+    """
+
+    t: float = 10.0
+    for_classifiers = True
+
+    def steepness(self, n_rows: int) -> float:
+        return self.t * min(max(1.0, n_rows / 500.0), 4.0) ** (1.0 / 3.0)
+
+    def measure(self, M: np.ndarray) -> Valued:
+        """Return the loss and its derivative by M, whose entries sum to one."""
+        raise NotImplementedError
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        chosen, pull = choose_softly(outputs, weight, self.steepness(len(y)))
+        cost = weight / weight.sum()
+        truth = np.eye(chosen.shape[1])[y]
+        value, dM = self.measure(truth.T @ (cost[:, None] * chosen))
+        return float(value), pull(cost[:, None] * dM[y])
+
+
+@dataclass(frozen=True)
+class SmoothError(ConfusionCriterion):
+    """One minus accuracy."""
+
+    score_func = staticmethod(metrics.accuracy_score)
+    label = "the smooth error"
+
+    def measure(self, M: np.ndarray) -> Valued:
+        return 1.0 - np.trace(M), -np.eye(len(M))
+
+
+@dataclass(frozen=True)
+class SmoothBalancedError(ConfusionCriterion):
+    """One minus the mean of the classes' accuracies."""
+
+    score_func = staticmethod(metrics.balanced_accuracy_score)
+    label = "the smooth balanced error"
+
+    def measure(self, M: np.ndarray) -> Valued:
+        totals = M.sum(axis=1)
+        share = np.where(totals > 0, 1.0, 0.0) / np.where(totals > 0, totals, 1.0)
+        share /= np.count_nonzero(totals)
+        # totals do not move with the outputs: they are those of the targets
+        return 1.0 - float(share @ np.diagonal(M)), -np.diag(share)
+
+
+@dataclass(frozen=True)
+class SmoothMatthews(ConfusionCriterion):
+    """One minus the correlation of Matthews; 1 where only one class is predicted."""
+
+    score_func = staticmethod(metrics.matthews_corrcoef)
+    label = "one minus the smooth correlation of Matthews"
+
+    def measure(self, M: np.ndarray) -> Valued:
+        true, put = M.sum(axis=1), M.sum(axis=0)
+        agreement = np.trace(M) - true @ put
+        spread = np.sqrt(max((1.0 - true @ true) * (1.0 - put @ put), 1e-300))
+        d_agreement = np.eye(len(M)) - np.broadcast_to(true, M.shape)
+        d_spread = -(1.0 - true @ true) / spread * np.broadcast_to(put, M.shape)
+        value = agreement / spread
+        return 1.0 - value, -(d_agreement - value * d_spread) / spread
+
+
+@dataclass(frozen=True)
+class WeightedError(ConfusionCriterion):
+    """Weighted error of two classes, keerthi-2006, section 4.
+
+    `eta` is what an error on the negative class costs, in units of one on the positive class.
+    """
+
+    eta: float = 1.0
+    label = "the smooth weighted error"
+    two_classes = True
+
+    def __post_init__(self) -> None:
+        if not self.eta > 0:
+            raise ValueError(f"eta={self.eta!r} must be positive.")
+
+    def measure(self, M: np.ndarray) -> Valued:
+        negative, positive = M.sum(axis=1)
+        unit = positive + self.eta * negative
+        dM = np.array([[0.0, self.eta], [1.0, 0.0]]) / unit
+        return float((dM * M).sum()), dM
+
+    def score(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray) -> float:
+        cost = np.where(y == 1, 1.0, self.eta) * weight
+        return -float((cost * (predicted != y)).sum() / cost.sum())
+
+
+@dataclass(frozen=True)
+class ExpectedCost(ConfusionCriterion):
+    """Mean cost of the predictions; `costs[k][l]` is that of putting class k into class l."""
+
+    costs: tuple = ((0.0, 1.0), (1.0, 0.0))
+    label = "the smooth expected cost"
+
+    def __post_init__(self) -> None:
+        table = np.asarray(self.costs, dtype=float)
+        if table.ndim != 2 or len(table) != len(table.T) or not np.isfinite(table).all():
+            raise ValueError(f"costs={self.costs!r} must be a square table of finite numbers.")
+
+    def measure(self, M: np.ndarray) -> Valued:
+        table = np.asarray(self.costs, dtype=float)
+        if len(table) != len(M):
+            raise ValueError(f"costs are for {len(table)} classes, but y has {len(M)}.")
+        return float((table * M).sum()), table
+
+    def score(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray) -> float:
+        paid = np.asarray(self.costs, dtype=float)[y, predicted]
+        return -float((weight * paid).sum() / weight.sum())
+
+
+@dataclass(frozen=True)
+class ByClass(ConfusionCriterion):
+    """One minus a measure of true positives, positives and predicted positives of a class.
+
+    `average` is scikit-learn's: "binary" takes the class number `positive`, "macro" the mean over
+    classes, "weighted" the mean weighted by the classes' sizes, "micro" the sum of all counts.
+    A measure that is 0 / 0 counts as 0, as with ``zero_division=0``.
+    """
+
+    average: str = "binary"
+    positive: int = 1
+    averages: ClassVar[tuple[str, ...]] = ("binary", "macro", "weighted", "micro")
+
+    def of_class(self, tp: np.ndarray, true: np.ndarray, put: np.ndarray) -> tuple:
+        """Return the measure of each class, and its derivatives by `tp` and `put`."""
+        raise NotImplementedError
+
+    def measure(self, M: np.ndarray) -> Valued:
+        tp, true, put = np.diagonal(M), M.sum(axis=1), M.sum(axis=0)
+        if self.average == "micro":  # every error is a false positive of one class
+            value, d_tp, d_put = self.of_class(tp.sum(), true.sum(), put.sum())
+            return 1.0 - float(value), -(d_tp * np.eye(len(M)) + d_put)
+        value, d_tp, d_put = self.of_class(tp, true, put)
+        share = self._shares(true)
+        dM = np.diag(share * d_tp) + share * d_put
+        return 1.0 - float(share @ value), -dM
+
+    def _shares(self, true: np.ndarray) -> np.ndarray:
+        if self.average == "binary":
+            return np.eye(len(true))[self.positive]
+        if self.average == "weighted":
+            return true / true.sum()
+        return np.full(len(true), 1.0 / len(true))
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any], classes: np.ndarray) -> Criterion | None:
+        arguments = dict(arguments)
+        average, pos_label = arguments.pop("average", "binary"), arguments.pop("pos_label", 1)
+        arguments.pop("zero_division", None)
+        if average not in cls.averages:
+            return None
+        positive = 1
+        if average == "binary":
+            name = cls.score_func.__name__
+            if len(classes) > 2:
+                raise ValueError(
+                    f"scoring by {name} with average='binary' is for two classes, y has "
+                    f"{len(classes)}; use average='macro', 'micro' or 'weighted'."
+                )
+            if pos_label not in classes.tolist():
+                raise ValueError(
+                    f"pos_label={pos_label!r} of scoring by {name} is none of the classes "
+                    f"{classes.tolist()}; name one with make_scorer({name}, pos_label=...)."
+                )
+            positive = classes.tolist().index(pos_label)
+        own = cls.read_own(arguments)
+        return None if own is None else cls(average=average, positive=positive, **own)
+
+    @classmethod
+    def read_own(cls, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return fields of the criterion that a scorer's other arguments stand for."""
+        return None if arguments else {}
+
+
+def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), 0.0)
+
+
+@dataclass(frozen=True)
+class SmoothF(ByClass):
+    """One minus F-beta: the weighted harmonic mean of precision and recall."""
+
+    beta: float = 1.0
+    score_func = staticmethod(metrics.f1_score)
+    label = "one minus the smooth F"
+
+    def of_class(self, tp: np.ndarray, true: np.ndarray, put: np.ndarray) -> tuple:
+        square = self.beta**2
+        bottom = square * true + put
+        value = _ratio((1.0 + square) * tp, bottom)
+        return value, _ratio(1.0 + square, bottom), _ratio(-value, bottom)
+
+
+@dataclass(frozen=True)
+class SmoothFBeta(SmoothF):
+    """The same for scorers that name beta."""
+
+    score_func = staticmethod(metrics.fbeta_score)
+
+    @classmethod
+    def read_own(cls, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        return dict(arguments) if set(arguments) == {"beta"} else None
+
+
+@dataclass(frozen=True)
+class SmoothPrecision(ByClass):
+    """One minus precision."""
+
+    score_func = staticmethod(metrics.precision_score)
+    label = "one minus the smooth precision"
+
+    def of_class(self, tp: np.ndarray, true: np.ndarray, put: np.ndarray) -> tuple:
+        value = _ratio(tp, put)
+        return value, _ratio(1.0, put), _ratio(-value, put)
+
+
+@dataclass(frozen=True)
+class SmoothRecall(ByClass):
+    """One minus recall."""
+
+    score_func = staticmethod(metrics.recall_score)
+    label = "one minus the smooth recall"
+
+    def of_class(self, tp: np.ndarray, true: np.ndarray, put: np.ndarray) -> tuple:
+        return _ratio(tp, true), _ratio(1.0, true), np.zeros_like(put)
+
+
+@dataclass(frozen=True)
+class SmoothJaccard(ByClass):
+    """One minus Jaccard's coefficient."""
+
+    score_func = staticmethod(metrics.jaccard_score)
+    label = "one minus the smooth coefficient of Jaccard"
+
+    def of_class(self, tp: np.ndarray, true: np.ndarray, put: np.ndarray) -> tuple:
+        bottom = true + put - tp
+        value = _ratio(tp, bottom)
+        return value, _ratio(1.0 + value, bottom), _ratio(-value, bottom)

@@ -1,0 +1,158 @@
+"""Criteria of probabilities: a sigmoid is fitted to the outputs, and differentiated through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+from sklearn import metrics
+
+from ._criterion import Criterion, Valued, tally_matrix
+
+
+class Sigmoid:
+    """A softmax of the classes' summed outputs with one slope and one offset per class.
+
+    For two classes it is Platt's sigmoid.  It is fitted by Newton's method; the offset of the first
+    class is zero, and a tiny ridge keeps the fit finite where the outputs separate the classes.
+    """
+
+    ridge = 1e-12
+
+    def __init__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray):
+        self.tally = tally_matrix(outputs.shape[1])
+        sums = outputs @ self.tally
+        self.unit = max(float(sums.std()), np.finfo(float).tiny)
+        self._z, self._cost = sums / self.unit, (weight / weight.sum())[:, None]
+        self._truth = np.eye(sums.shape[1])[y]
+        self._p = self._fit()
+
+    @property
+    def slope(self) -> float:
+        return float(self._p[0] / self.unit)
+
+    @property
+    def offsets(self) -> np.ndarray:
+        return np.append(0.0, self._p[1:])
+
+    @property
+    def logits(self) -> np.ndarray:
+        return self._logits(self._p)
+
+    def probabilities(self, outputs: np.ndarray) -> np.ndarray:
+        """Return the probabilities of all classes for outputs of the same machines."""
+        return softmax(self.slope * (outputs @ self.tally) + self.offsets, axis=1)
+
+    def _logits(self, p: np.ndarray) -> np.ndarray:
+        return p[0] * self._z + np.append(0.0, p[1:])
+
+    def _loss(self, p: np.ndarray) -> float:
+        fit = -float((self._cost * self._truth * log_softmax(self._logits(p), axis=1)).sum())
+        return fit + 0.5 * self.ridge * float(p @ p)
+
+    def _derivatives(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        z, cost, P = self._z, self._cost, softmax(self._logits(p), axis=1)
+        excess, mean = cost * (P - self._truth), (P * z).sum(axis=1, keepdims=True)
+        gradient = np.append((excess * z).sum(), excess.sum(axis=0)[1:]) + self.ridge * p
+        hessian = self.ridge * np.eye(len(p))
+        hessian[0, 0] += (cost * P * (z - mean) ** 2).sum()
+        hessian[0, 1:] = hessian[1:, 0] = (cost * P * (z - mean)).sum(axis=0)[1:]
+        hessian[1:, 1:] += (np.diag((cost * P).sum(axis=0)) - (cost * P).T @ P)[1:, 1:]
+        return gradient, hessian
+
+    def _fit(self) -> np.ndarray:
+        p = np.zeros(self._z.shape[1])
+        value = self._loss(p)
+        for _ in range(100):
+            gradient, hessian = self._derivatives(p)
+            step = np.linalg.solve(hessian, gradient)
+            size = 1.0
+            # rounding must not keep the last steps from being taken: they make the gradient exact
+            while (new := self._loss(p - size * step)) > value * (1.0 + 1e-14) and size > 1e-10:
+                size /= 2.0
+            p = p - size * step
+            if np.abs(gradient).max() < 1e-13 or (value - new <= 0.0 and size < 1.0):
+                break
+            value = new
+        return p
+
+    def pull(self, d_logits: np.ndarray) -> np.ndarray:
+        """Turn a gradient on the logits into one on the outputs, through the fit.
+
+        At the fitted p the derivative g(p, z) of the loss vanishes, so dp = -H^-1 dg, eq. (17).
+        """
+        z, cost = self._z, self._cost
+        P = softmax(self.logits, axis=1)
+        _, hessian = self._derivatives(self._p)
+        on_p = np.append((d_logits * z).sum(), d_logits.sum(axis=0)[1:])
+        lag = np.linalg.solve(hessian, -on_p)
+        # the derivative of lag . g by z at fixed p
+        direction = lag[0] * z + np.append(0.0, lag[1:])
+        spread = P * (direction - (P * direction).sum(axis=1, keepdims=True))
+        on_z = d_logits * self._p[0]
+        on_z += cost * (lag[0] * (P - self._truth) + self._p[0] * spread)
+        return on_z / self.unit @ self.tally.T
+
+
+class LogLoss(Criterion):
+    """Negative log-likelihood per row under Platt's sigmoid, fitted to the same outputs.
+
+    This is the minimisation method of keerthi-2006 with N = N_nll.  At the fitted sigmoid the
+    derivative with respect to its parameters vanishes, so the terms of eq. (17) that go through
+    them drop out.
+    """
+
+    score_func = staticmethod(metrics.log_loss)
+    sign = -1
+    for_classifiers = True
+    label = "the log loss"
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        sigmoid = Sigmoid(outputs, y, weight)
+        cost, logits = weight / weight.sum(), sigmoid.logits
+        value = -float(cost @ log_softmax(logits, axis=1)[np.arange(len(y)), y])
+        excess = softmax(logits, axis=1)
+        excess[np.arange(len(y)), y] -= 1.0
+        return value, sigmoid.slope * (cost[:, None] * excess) @ sigmoid.tally.T
+
+
+@dataclass(frozen=True)
+class _OfProbabilities(Criterion):
+    """A mean over rows of a function of the probabilities of the classes."""
+
+    for_classifiers = True
+
+    def of_rows(self, P: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the loss of each row, and its derivative by the probabilities."""
+        raise NotImplementedError
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        sigmoid = Sigmoid(outputs, y, weight)
+        P = softmax(sigmoid.logits, axis=1)
+        cost = weight / weight.sum()
+        value, d_P = self.of_rows(P, np.eye(P.shape[1])[y])
+        d_P = cost[:, None] * d_P
+        d_logits = P * (d_P - (P * d_P).sum(axis=1, keepdims=True))
+        return float(cost @ value), sigmoid.pull(d_logits)
+
+
+class BrierScore(_OfProbabilities):
+    """Mean squared error of the probabilities; halved for two classes, as in scikit-learn."""
+
+    score_func = staticmethod(metrics.brier_score_loss)
+    sign = -1
+    label = "the Brier score"
+
+    def of_rows(self, P: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        factor = 0.5 if P.shape[1] == 2 else 1.0
+        return factor * ((P - truth) ** 2).sum(axis=1), 2.0 * factor * (P - truth)
+
+
+class ProbabilisticError(_OfProbabilities):
+    """Probability of the wrong classes: `per` of keerthi-2006, section 4."""
+
+    label = "the probabilistic error"
+
+    def of_rows(self, P: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return 1.0 - (P * truth).sum(axis=1), -truth

@@ -1,0 +1,243 @@
+"""Criteria made of the order of the outputs: areas, and what holds at a threshold of their own.
+
+Whether one output is above another is counted smoothly, with a step of finite width.  The step is a
+polynomial between two ends, so that sums over all pairs are differences of prefix sums of sorted
+outputs: n log n operations, and no matrix of pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from sklearn import metrics
+
+from ._criterion import Criterion, Valued, spread_of
+
+
+class SmoothCounts:
+    """Sums over points x_j of w_j S((q - x_j) / h), and of w_j S'((q - x_j) / h) / h.
+
+    S(u) = 1/2 + 3/4 u - 1/4 u^3 between -1 and 1, and 0 or 1 outside.
+    """
+
+    def __init__(self, points: np.ndarray, weight: np.ndarray, h: float):
+        order = np.argsort(points)
+        self.h, self.total = h, float(weight.sum())
+        self._centre = float(np.median(points)) if len(points) else 0.0
+        self._z = (points[order] - self._centre) / h
+        self._sums = np.zeros((4, len(points) + 1))
+        power = weight[order]
+        for sums in self._sums:
+            np.cumsum(power, out=sums[1:])
+            power = power * self._z
+
+    def __call__(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the two sums for each query."""
+        q = (np.asarray(queries, dtype=float) - self._centre) / self.h
+        low, high = np.searchsorted(self._z, q - 1.0), np.searchsorted(self._z, q + 1.0)
+        m0, m1, m2, m3 = (sums[high] - sums[low] for sums in self._sums)
+        first, second = q * m0 - m1, q**2 * m0 - 2.0 * q * m1 + m2
+        third = q**3 * m0 - 3.0 * q**2 * m1 + 3.0 * q * m2 - m3
+        counts = self._sums[0, low] + 0.5 * m0 + 0.75 * first - 0.25 * third
+        return counts, 0.75 * (m0 - second) / self.h
+
+    def quantile(self, count: float) -> float:
+        """Return a point below which that much of the weight is counted."""
+        low, high = self._z[0] - 1.0, self._z[-1] + 1.0
+
+        def excess(z: float) -> float:
+            return float(self(self._centre + self.h * z)[0]) - count
+
+        return self._centre + self.h * brentq(excess, low, high, xtol=1e-14, rtol=1e-15)
+
+
+@dataclass(frozen=True)
+class RankingCriterion(Criterion):
+    """A measure of two classes that goes by the order of the outputs.
+
+    The width of the step is 3 rho / t, rho being the standard deviation of the outputs: its slope
+    is that of the sigmoid of the direct method of keerthi-2006.
+    """
+
+    t: float = 10.0
+    for_classifiers = True
+    two_classes = True
+
+    def loss(
+        self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the loss and its gradients by the outputs of positive and of negative rows."""
+        raise NotImplementedError
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        rho, add_rho = spread_of(outputs, weight)
+        o, positive = outputs[:, 0], y == 1
+        gradient = np.empty_like(o)
+        value, gradient[positive], gradient[~positive] = self.loss(
+            o[positive], o[~positive], weight[positive], weight[~positive], 3.0 * rho / self.t
+        )
+        return float(value), add_rho(gradient[:, None])
+
+
+@dataclass(frozen=True)
+class SmoothAuc(RankingCriterion):
+    """One minus the area under the ROC curve: the weight of pairs in the wrong order."""
+
+    score_func = staticmethod(metrics.roc_auc_score)
+    label = "one minus the smooth area under the ROC curve"
+
+    def loss(
+        self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        pairs = w_up.sum() * w_down.sum()
+        below, slope = SmoothCounts(down, w_down, h)(up)
+        _, slope_down = SmoothCounts(up, w_up, h)(down)
+        return 1.0 - w_up @ below / pairs, -w_up * slope / pairs, w_down * slope_down / pairs
+
+
+@dataclass(frozen=True)
+class SmoothAveragePrecision(RankingCriterion):
+    """One minus the mean, over positive rows, of the precision among the rows not below them."""
+
+    score_func = staticmethod(metrics.average_precision_score)
+    label = "one minus the smooth average precision"
+
+    def loss(
+        self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        # the step ends at an output itself, so that a row and its ties count in full
+        begin = up - h
+        below, slope = SmoothCounts(up, w_up, h)(begin)
+        below_down, slope_down = SmoothCounts(down, w_down, h)(begin)
+        a, b = w_up.sum() - below, w_down.sum() - below_down
+        share = w_up / w_up.sum()
+        d_a, d_b = share * b / (a + b) ** 2, -share * a / (a + b) ** 2
+        g_up = w_up * SmoothCounts(begin, d_a, h)(up)[1] - d_a * slope - d_b * slope_down
+        g_down = w_down * SmoothCounts(begin, d_b, h)(down)[1]
+        return 1.0 - share @ (a / (a + b)), -g_up, -g_down
+
+
+@dataclass(frozen=True)
+class AtThreshold(RankingCriterion):
+    """A measure at a threshold that follows from the outputs.
+
+    With `n` of the outputs counted below it, the threshold moves with an output by that output's
+    part of the slope of the count.  Where no output is near it is not unique, and stays.
+    """
+
+    def _recall(self, up, w_up, down, w_down, h, theta):  # type: ignore[no-untyped-def]
+        """Return tp and fp at a threshold, and their slopes by every output."""
+        tp = w_up.sum() - SmoothCounts(up, w_up, h)(theta)[0]
+        fp = w_down.sum() - SmoothCounts(down, w_down, h)(theta)[0]
+        return float(tp), float(fp), w_up * _slope(up - theta, h), w_down * _slope(down - theta, h)
+
+
+def _slope(difference: np.ndarray, h: float) -> np.ndarray:
+    u = np.clip(difference / h, -1.0, 1.0)
+    return 0.75 * (1.0 - u**2) / h
+
+
+def _share(slopes: np.ndarray) -> np.ndarray:
+    """Return slopes over their sum: how a threshold at a fixed count moves with each output."""
+    total = slopes.sum()
+    return slopes / total if total > 0 else np.zeros_like(slopes)
+
+
+@dataclass(frozen=True)
+class PrecisionAtRecall(AtThreshold):
+    """One minus the precision at the threshold that has a given recall."""
+
+    recall: float = 0.9
+    label = "one minus the smooth precision at a recall"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.recall < 1.0:
+            raise ValueError(f"recall={self.recall!r} must be between 0 and 1.")
+
+    def loss(
+        self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        theta = SmoothCounts(up, w_up, h).quantile((1.0 - self.recall) * w_up.sum())
+        tp, fp, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
+        # recall is fixed, so only false positives move
+        d_fp = -tp / (tp + fp) ** 2
+        return 1.0 - tp / (tp + fp), d_fp * d_down.sum() * _share(d_up), -d_fp * d_down
+
+
+@dataclass(frozen=True)
+class BreakEven(AtThreshold):
+    """One minus precision, which equals recall, where as many rows are put in as there are."""
+
+    label = "one minus the smooth precision-recall break-even point"
+
+    def loss(
+        self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        everyone = np.concatenate([up, down]), np.concatenate([w_up, w_down])
+        theta = SmoothCounts(*everyone, h).quantile(w_down.sum())
+        tp, _, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
+        moves = _share(np.concatenate([d_up, d_down]))
+        unit = w_up.sum()
+        g_up = d_up - d_up.sum() * moves[: len(up)]
+        return 1.0 - tp / unit, -g_up / unit, d_up.sum() * moves[len(up) :] / unit
+
+
+@dataclass(frozen=True)
+class RecallAtPrecision(AtThreshold):
+    """One minus the recall at the least threshold that has a given precision.
+
+    Where no threshold has it, the loss is one plus what is missing at the best one, so that a
+    descent still sees where to go.
+    """
+
+    precision: float = 0.9
+    label = "one minus the smooth recall at a precision"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.precision < 1.0:
+            raise ValueError(f"precision={self.precision!r} must be between 0 and 1.")
+
+    def loss(
+        self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        positives, negatives = SmoothCounts(up, w_up, h), SmoothCounts(down, w_down, h)
+
+        def surplus(theta: np.ndarray) -> np.ndarray:
+            """Return (1 - p) tp - p fp, which is positive where the precision is met."""
+            tp = positives.total - positives(theta)[0]
+            fp = negatives.total - negatives(theta)[0]
+            return (1.0 - self.precision) * tp - self.precision * fp
+
+        # between neighbouring thresholds of this list the surplus hardly bends
+        ends = np.sort(np.concatenate([up - h, up, up + h, down - h, down, down + h]))
+        values = surplus(ends)
+        met = np.flatnonzero(values > 0.0)
+        if not len(met):
+            return self._missed(up, down, w_up, w_down, h, ends)
+        first = met[0]
+        theta = ends[first]
+        if first > 0 and values[first - 1] < 0.0:
+            theta = brentq(surplus, ends[first - 1], ends[first], xtol=1e-15, rtol=1e-15)
+        tp, _, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
+        p, unit = self.precision, w_up.sum()
+        # surplus(theta, outputs) = 0 says how theta moves
+        by_theta = -(1.0 - p) * d_up.sum() + p * d_down.sum()
+        rate = 0.0 if first == 0 or by_theta == 0.0 else d_up.sum() / by_theta
+        return (
+            1.0 - tp / unit,
+            -(d_up + rate * (1.0 - p) * d_up) / unit,
+            rate * p * d_down / unit,
+        )
+
+    def _missed(self, up, down, w_up, w_down, h, ends):  # type: ignore[no-untyped-def]
+        positives, negatives = SmoothCounts(up, w_up, h), SmoothCounts(down, w_down, h)
+        tp = positives.total - positives(ends)[0]
+        put = tp + negatives.total - negatives(ends)[0]
+        known = put > 1e-9 * (positives.total + negatives.total)
+        theta = ends[known][np.argmax(tp[known] / put[known])]
+        tp, fp, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
+        put = tp + fp
+        value = 1.0 + self.precision - tp / put
+        return value, -d_up * fp / put**2, d_down * tp / put**2

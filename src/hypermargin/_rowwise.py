@@ -1,0 +1,161 @@
+"""Criteria that are means over rows: of residuals for regressors, of margins for classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn import metrics
+
+from ._criterion import Criterion, Valued, tally_matrix
+
+Losses = tuple[np.ndarray, np.ndarray]
+
+
+class _Regression(Criterion):
+    """Means over rows of a function of the residual, averaged over targets."""
+
+    for_classifiers = False
+
+    def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
+        """Return the loss of each residual and its slope; `cost` are weights that sum to one."""
+        raise NotImplementedError
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        y = y.reshape(outputs.shape)
+        n_targets = outputs.shape[1]
+        cost = np.broadcast_to((weight / weight.sum())[:, None] / n_targets, outputs.shape)
+        value, slope = self.residual_loss(outputs - y, y, cost)
+        return float((cost * value).sum()), cost * slope
+
+
+def _spread(y: np.ndarray, cost: np.ndarray) -> float:
+    """Return the standard deviation of the target."""
+    return max(float(np.sqrt((cost * (y - (cost * y).sum()) ** 2).sum())), 1e-100)
+
+
+class MeanSquaredError(_Regression):
+    """Mean of squared residuals."""
+
+    score_func = staticmethod(metrics.mean_squared_error)
+    sign = -1
+    label = "the mean squared error"
+
+    def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
+        return residual**2, 2.0 * residual
+
+
+class UnexplainedVariance(_Regression):
+    """One minus r2 of the pooled outputs: mean squared residual over the variance of the target."""
+
+    score_func = staticmethod(metrics.r2_score)
+    label = "the unexplained variance"
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        y = y.reshape(outputs.shape)
+        cost = (weight / weight.sum())[:, None]
+        variance = (cost * (y - (cost * y).sum(axis=0)) ** 2).sum(axis=0)
+        # a constant target has no variance to explain; the squared residual remains
+        variance[variance <= 1e-20 * (cost * y**2).sum(axis=0)] = 1.0
+        scaled = cost / variance / outputs.shape[1]
+        residual = outputs - y
+        return float((scaled * residual**2).sum()), 2.0 * scaled * residual
+
+
+@dataclass(frozen=True)
+class SmoothAbsoluteError(_Regression):
+    """Mean of sqrt(residual^2 + h^2) - h, with h = spread of the target over `t`."""
+
+    t: float = 100.0
+    score_func = staticmethod(metrics.mean_absolute_error)
+    sign = -1
+    label = "the smooth absolute error"
+
+    def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
+        h = _spread(y, cost) / self.t
+        root = np.sqrt(residual**2 + h**2)
+        return root - h, residual / root
+
+
+@dataclass(frozen=True)
+class SmoothPinball(_Regression):
+    """Pinball loss at a quantile `alpha`: |residual| / 2, smooth as above, and its lean."""
+
+    t: float = 100.0
+    alpha: float = 0.5
+    score_func = staticmethod(metrics.mean_pinball_loss)
+    sign = -1
+    label = "the smooth pinball loss"
+
+    def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
+        value, slope = SmoothAbsoluteError(self.t).residual_loss(residual, y, cost)
+        lean = 0.5 - self.alpha  # residuals are outputs minus targets
+        return 0.5 * value + lean * residual, 0.5 * slope + lean
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any], classes: np.ndarray) -> Criterion | None:
+        return None if set(arguments) - {"alpha"} else cls(**arguments)
+
+
+@dataclass(frozen=True)
+class HuberLoss(_Regression):
+    """r^2 / 2 up to `delta`, and linear beyond; `delta` in units of the target."""
+
+    delta: float = 1.0
+    label = "Huber's loss"
+
+    def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
+        slope = np.clip(residual, -self.delta, self.delta)
+        return slope * (residual - 0.5 * slope), slope
+
+
+class _Margins(Criterion):
+    """Means over rows of a function of the margin, over the machines that know the row's class."""
+
+    for_classifiers = True
+
+    def margin_loss(self, margin: np.ndarray) -> Losses:
+        """Return the loss of each margin and its slope."""
+        raise NotImplementedError
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        side = tally_matrix(outputs.shape[1])[:, y].T  # 0 where a machine does not know the class
+        cost = (weight / weight.sum())[:, None] * np.abs(side) / np.abs(side).sum(1, keepdims=True)
+        value, slope = self.margin_loss(side * outputs)
+        return float((cost * value).sum()), cost * slope * side
+
+
+@dataclass(frozen=True)
+class ZeroOne(_Margins):
+    """Smooth zero-one loss of klatzer-pock, eq. (24)."""
+
+    mu: float = 12.0
+    label = "the smooth zero-one loss"
+
+    def margin_loss(self, margin: np.ndarray) -> Losses:
+        wrong = expit(-self.mu * margin)
+        return wrong, -self.mu * wrong * (1.0 - wrong)
+
+
+@dataclass(frozen=True)
+class SmoothHinge(_Margins):
+    """Smooth hinge loss of klatzer-pock, eqs. (6) and (25)."""
+
+    mu: float = 12.0
+    label = "the smooth hinge loss"
+
+    def margin_loss(self, margin: np.ndarray) -> Losses:
+        short = self.mu * (1.0 - margin)
+        return np.logaddexp(0.0, short) / self.mu, -expit(short)
+
+
+class SquaredLabels(_Margins):
+    """Half the mean squared distance to the labels -1 and 1, klatzer-pock, eq. (26)."""
+
+    label = "the squared error on labels"
+
+    def margin_loss(self, margin: np.ndarray) -> Losses:
+        return 0.5 * (1.0 - margin) ** 2, margin - 1.0
