@@ -10,7 +10,7 @@ from hypermargin._adapters import ADAPTERS, SVCAdapter
 from hypermargin._confusion import ExpectedCost, SmoothBalancedError, SmoothError
 from hypermargin._criteria import CRITERIA
 from hypermargin._kernels import KERNELS, Points, make_kernel
-from hypermargin._losses import LOSSES
+from hypermargin._losses import LOSSES, Rows
 from hypermargin._optimisers import OPTIMISERS
 from hypermargin._rowwise import SmoothAbsoluteError
 from hypermargin._space import Dimension, Space, lattice
@@ -77,30 +77,37 @@ def loss(request):
     return request.param()
 
 
+def names_of(loss, n_classes=2):
+    return [*loss.hyperparameters, *(f"{n}[{k}]" for n in loss.by_class for k in range(n_classes))]
+
+
 def test_losses_pull_cotangents_back(loss):
     y = np.where(RNG.uniform(size=12) < 0.5, -1.0, 1.0)
-    weight = RNG.uniform(0.5, 2.0, 12)
-    params = {name: RNG.uniform(0.5, 2.0) for name in loss.hyperparameters}
-    dual = loss.dual(y, weight, params)
+    rows = Rows(y, RNG.uniform(0.5, 2.0, (2, 12)), (y > 0).astype(int))
+    params = {name: RNG.uniform(0.5, 2.0) for name in names_of(loss)}
+    dual = loss.dual(rows, params)
     fields = ("target", "lower", "upper", "kink", "ridge")
     finite = {k: np.isfinite(getattr(dual, k)).all() for k in fields}
-    cotangent = type(dual)(*(RNG.normal(size=12) * finite[k] for k in fields))
+    cotangent = type(dual)(*(RNG.normal(size=(2, 12)) * finite[k] for k in fields))
     # a coefficient is at one bound at the most
-    cotangent.lower[y > 0] = 0.0
-    cotangent.upper[y < 0] = 0.0
-    found = loss.pullback(y, weight, cotangent)
-    assert set(found) == set(loss.hyperparameters)
+    cotangent.lower[:, y > 0] = 0.0
+    cotangent.upper[:, y < 0] = 0.0
+    if loss.unreached:
+        cotangent.lower[:], cotangent.upper[:] = 0.0, 0.0
+    found = loss.pullback(rows, params, cotangent)
+    assert set(found) == set(names_of(loss))
     for name in found:
 
         def f(z, name=name):
-            moved = loss.dual(y, weight, {**params, name: z})
-            return sum(getattr(cotangent, k) @ getattr(moved, k) for k in fields if finite[k])
+            moved = loss.dual(rows, {**params, name: z})
+            pairs = [(getattr(cotangent, k), getattr(moved, k)) for k in fields if finite[k]]
+            return sum(float((a * b).sum()) for a, b in pairs)
 
         assert found[name] == pytest.approx(central_difference(f, params[name]), rel=1e-7)
 
 
 def test_losses_propose_ranges(loss):
-    for name in loss.hyperparameters:
+    for name in (*loss.hyperparameters, *loss.by_class):
         d = loss.dimension(name, RNG.normal(size=20), 1.0)
         assert 0 < d.low < d.high
 
@@ -273,8 +280,8 @@ def test_optimisers_end_on_a_plateau(optimiser):
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda a: type(a).__name__)
 def test_adapters_read_their_estimator(adapter):
     estimator = adapter.estimator()
-    names = adapter.hyperparameters(estimator)
-    assert set(adapter.loss.hyperparameters) <= set(names) <= set(estimator.get_params())
+    names = adapter.scalars(estimator)
+    assert set(adapter.loss(estimator).hyperparameters) <= set(names) <= set(estimator.get_params())
     assert set(adapter.values(estimator)) <= set(names)
     X, y = make_data(2)
     targets = adapter.targets(y)

@@ -9,6 +9,7 @@ splits its targets into the columns that its machines are trained on, and turns 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from itertools import combinations
 from numbers import Real
@@ -25,7 +26,15 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 
 from ._kernels import Kernel, Params, make_kernel
-from ._losses import EpsilonInsensitive, Hinge, Loss, Squared
+from ._losses import (
+    CLASSIFICATION,
+    REGRESSION,
+    EpsilonInsensitive,
+    Hinge,
+    Loss,
+    SmoothHinge,
+    Squared,
+)
 from ._problem import Column
 
 
@@ -48,24 +57,52 @@ class Adapter:
     """How one kind of estimator is trained, tuned and read."""
 
     estimator: ClassVar[type[BaseEstimator]]
-    loss: ClassVar[Loss]
+    # names of the loss's hyperparameters by class, by what the estimator calls them
+    by_class: ClassVar[dict[str, str]] = {}
+    # whether a threshold for two classes is tuned by moving outputs, and is no parameter of it
+    wraps_threshold: ClassVar[bool] = False
     # which numbers the estimator accepts for a hyperparameter; any, where it is not listed
     signs: ClassVar[dict[str, str]] = {
         "C": "positive",
         "gamma": "positive",
         "alpha": "positive",
         "epsilon": "non-negative",
+        "quantile": "positive",
+        "class_cost": "positive",
+        "class_weight": "positive",
+        "margin": "positive",
     }
+
+    def loss(self, estimator: Any) -> Loss:
+        raise NotImplementedError
 
     def kernel(self, estimator: Any) -> Kernel:
         return make_kernel(estimator.kernel, estimator.degree)
 
+    def scalars(self, estimator: Any) -> tuple[str, ...]:
+        """Return the names of all hyperparameters that are single numbers."""
+        return (*self.loss(estimator).hyperparameters, *self.kernel(estimator).hyperparameters)
+
     def hyperparameters(self, estimator: Any) -> tuple[str, ...]:
-        return (*self.loss.hyperparameters, *self.kernel(estimator).hyperparameters)
+        """Return the names of what is tuned where nothing is said."""
+        knobs = self.knobs(estimator)
+        return tuple(name for name in self.scalars(estimator) if name not in knobs)
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        """Return the names of what is tuned only on demand; `threshold` moves outputs."""
+        return ()
+
+    def values_by_class(self, estimator: Any, targets: Targets) -> Params:
+        """Return hyperparameters by class, by the names of the loss."""
+        return {}
+
+    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
+        """Return a parameter of the estimator that has these values for the classes."""
+        return tuple(values)
 
     def values(self, estimator: Any) -> Params:
         """Return the hyperparameters that are plain numbers."""
-        found = {name: getattr(estimator, name) for name in self.hyperparameters(estimator)}
+        found = {name: getattr(estimator, name) for name in self.scalars(estimator)}
         return {name: float(v) for name, v in found.items() if isinstance(v, Real)}
 
     def gamma(self, estimator: Any, X: Any) -> float:
@@ -89,6 +126,10 @@ class Adapter:
 
     def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
+        """Return the outputs of a fitted estimator's machines."""
+        return estimator.predict(X).reshape(X.shape[0], -1)
 
 
 class _Libsvm:
@@ -124,14 +165,25 @@ class _SingleTarget:
     def targets(self, y: Any) -> Targets:
         y = column_or_1d(y, warn=True).astype(float)
         everyone = np.ones(len(y), dtype=bool)
-        return Targets(y[:, None], None, [Column(everyone, y)], float(np.std(y)) or 1.0)
+        column = Column(everyone, y, np.zeros(len(y), dtype=int))
+        return Targets(y[:, None], None, [column], float(np.std(y)) or 1.0)
 
 
 class SVCAdapter(_Libsvm, Adapter):
     """One machine per pair of classes, an output above zero speaking for the second class."""
 
     estimator = SVC
-    loss = Hinge()
+    by_class: ClassVar[dict[str, str]] = {"class_weight": "class_cost"}
+    wraps_threshold = True
+
+    def loss(self, estimator: Any) -> Loss:
+        return Hinge()
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return ("class_weight", "threshold")
+
+    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
+        return dict(zip(classes.tolist(), values, strict=True))
 
     def targets(self, y: Any) -> Targets:
         y = column_or_1d(y, warn=True)
@@ -143,7 +195,7 @@ class SVCAdapter(_Libsvm, Adapter):
                 "the number of classes has to be greater than one."
             )
         columns = [
-            Column((numbers == i) | (numbers == j), np.where(numbers == j, 1.0, -1.0))
+            Column((numbers == i) | (numbers == j), np.where(numbers == j, 1.0, -1.0), numbers)
             for i, j in combinations(range(len(classes)), 2)
         ]
         return Targets(numbers, classes, columns, 1.0)
@@ -164,6 +216,13 @@ class SVCAdapter(_Libsvm, Adapter):
             votes[:, j] += outputs[:, p] >= 0
         return classes[votes.argmax(axis=1)]
 
+    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
+        if len(estimator.classes_) == 2:
+            return estimator.decision_function(X)[:, None]
+        pairs = copy(estimator)
+        pairs.decision_function_shape = "ovo"
+        return -pairs.decision_function(X)
+
     def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
         if len(classes) == 2:
             return outputs[:, 0]
@@ -174,12 +233,16 @@ class SVCAdapter(_Libsvm, Adapter):
 
 class SVRAdapter(_SingleTarget, _Libsvm, Adapter):
     estimator = SVR
-    loss = EpsilonInsensitive()
+
+    def loss(self, estimator: Any) -> Loss:
+        return EpsilonInsensitive()
 
 
 class KernelRidgeAdapter(Adapter):
     estimator = KernelRidge
-    loss = Squared()
+
+    def loss(self, estimator: Any) -> Loss:
+        return Squared()
 
     def kernel(self, estimator: Any) -> Kernel:
         name = "poly" if estimator.kernel == "polynomial" else estimator.kernel
@@ -192,11 +255,100 @@ class KernelRidgeAdapter(Adapter):
         y = np.asarray(y, dtype=float)
         table = y.reshape(len(y), -1)
         everyone = np.ones(len(y), dtype=bool)
-        columns = [Column(everyone, column) for column in table.T.copy()]
+        group = np.zeros(len(y), dtype=int)
+        columns = [Column(everyone, column, group) for column in table.T.copy()]
         return Targets(table, None, columns, float(np.std(table)) or 1.0)
 
 
-ADAPTERS: tuple[Adapter, ...] = (SVCAdapter(), SVRAdapter(), KernelRidgeAdapter())
+class KernelSVCAdapter(SVCAdapter):
+    """As SVC, with the losses, costs, margins and threshold of our own classifier."""
+
+    by_class: ClassVar[dict[str, str]] = {"class_cost": "class_cost", "margin": "margin"}
+    wraps_threshold = False
+
+    @property
+    def estimator(self) -> type[BaseEstimator]:  # type: ignore[override]
+        from ._estimators import KernelSVC  # which asks this adapter how to train
+
+        return KernelSVC
+
+    def loss(self, estimator: Any) -> Loss:
+        if estimator.loss == "smooth_hinge":
+            return SmoothHinge(estimator.mu)
+        return CLASSIFICATION[estimator.loss]()
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return (*self.loss(estimator).by_class, "threshold")
+
+    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
+        return tuple(values)
+
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        return []
+
+    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
+        return np.ones(len(y))
+
+    def values_by_class(self, estimator: Any, targets: Targets) -> Params:
+        classes = np.asarray(targets.classes).tolist()
+        values = {}
+        for name in ("class_cost", "margin"):
+            for k, value in enumerate(by_class(name, getattr(estimator, name), classes)):
+                values[f"{name}[{k}]"] = value
+        if len(classes) == 2:
+            values["threshold"] = float(estimator.threshold)
+        return values
+
+
+def by_class(name: str, given: Any, classes: list) -> list[float]:
+    """Read a parameter that has a value for each class, or say what is wrong with it."""
+    if given is None or isinstance(given, Real):
+        values = [1.0 if given is None else given] * len(classes)
+    elif isinstance(given, Mapping):
+        unknown = [label for label in given if label not in classes]
+        if unknown:
+            raise ValueError(
+                f"{name} names {unknown[0]!r}, which is none of the classes {classes}."
+            )
+        values = [given.get(label, 1.0) for label in classes]
+    else:
+        values = list(given)
+        if len(values) != len(classes):
+            raise ValueError(
+                f"{name}={given!r} has {len(values)} values, but y has {len(classes)} classes."
+            )
+    for value in values:
+        if not isinstance(value, Real) or not np.isfinite(float(value)) or value <= 0:
+            raise ValueError(f"{name}={given!r} has the value {value!r}; it must be positive.")
+    return [float(value) for value in values]
+
+
+class KernelSVRAdapter(SVRAdapter):
+    """As SVR, with the losses of our own regressor."""
+
+    @property
+    def estimator(self) -> type[BaseEstimator]:  # type: ignore[override]
+        from ._estimators import KernelSVR
+
+        return KernelSVR
+
+    def loss(self, estimator: Any) -> Loss:
+        return REGRESSION[estimator.loss]()
+
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        return []
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return ("quantile",) if estimator.loss == "pinball" else ()
+
+
+ADAPTERS: tuple[Adapter, ...] = (
+    SVCAdapter(),
+    SVRAdapter(),
+    KernelRidgeAdapter(),
+    KernelSVCAdapter(),
+    KernelSVRAdapter(),
+)
 
 
 @dataclass(frozen=True)
@@ -214,13 +366,41 @@ class Model:
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
-        """Return the names, in the whole, of what can be differentiated."""
+        """Return the names, in the whole, of what is tuned where nothing is said."""
         names = self.adapter.hyperparameters(self.machine)
         return tuple(self.prefix + name for name in names)
+
+    @property
+    def tunable(self) -> tuple[str, ...]:
+        """Return the names, in the whole, of all that can be differentiated."""
+        names = self.adapter.knobs(self.machine)
+        own = [n for n in names if not (n == "threshold" and self.adapter.wraps_threshold)]
+        whole = [n for n in names if n not in own]  # what wraps the whole has its own name
+        return (*self.hyperparameters, *(self.prefix + name for name in own), *whole)
+
+    @property
+    def wrapping(self) -> bool:
+        """Whether a threshold wraps the whole, because the machine has none."""
+        return self.adapter.wraps_threshold
 
     def bare(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return params by the machine's own names."""
         return {name.removeprefix(self.prefix): value for name, value in params.items()}
+
+    def assembled(self, point: Mapping[str, float], classes: Any) -> dict[str, Any]:
+        """Return a point as parameters of the whole: values by class are put together."""
+        names = {loss_name: name for name, loss_name in self.adapter.by_class.items()}
+        params: dict[str, Any] = {}
+        for name, value in point.items():
+            base, bracket, _ = name.removeprefix(self.prefix).partition("[")
+            if bracket:
+                params.setdefault(self.prefix + names[base], []).append(value)
+            else:
+                params[name] = value
+        return {
+            name: self.adapter.assemble(name, value, classes) if isinstance(value, list) else value
+            for name, value in params.items()
+        }
 
 
 def read_model(estimator: Any) -> Model:

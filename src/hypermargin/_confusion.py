@@ -82,6 +82,7 @@ class SmoothError(ConfusionCriterion):
 
     score_func = staticmethod(metrics.accuracy_score)
     label = "the smooth error"
+    resolution = 0.5
 
     def measure(self, M: np.ndarray) -> Valued:
         return 1.0 - np.trace(M), -np.eye(len(M))
@@ -93,6 +94,7 @@ class SmoothBalancedError(ConfusionCriterion):
 
     score_func = staticmethod(metrics.balanced_accuracy_score)
     label = "the smooth balanced error"
+    resolution = 0.5
 
     def measure(self, M: np.ndarray) -> Valued:
         totals = M.sum(axis=1)
@@ -232,7 +234,7 @@ class ByClass(ConfusionCriterion):
         return None if arguments else {}
 
 
-def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+def _ratio(top: Any, bottom: np.ndarray) -> np.ndarray:
     return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), 0.0)
 
 

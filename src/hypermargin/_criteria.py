@@ -22,7 +22,7 @@ from ._confusion import (
     SmoothRecall,
     WeightedError,
 )
-from ._criterion import Criterion
+from ._criterion import Criterion, UserCriterion
 from ._probability import BrierScore, LogLoss, ProbabilisticError
 from ._ranking import (
     BreakEven,
@@ -93,3 +93,19 @@ def criterion_for(
         if found is not None:
             return found, True
     return CRITERIA["accuracy" if is_classifier else "neg_mean_squared_error"], False
+
+
+def read_criterion(given: Any, classes: np.ndarray | None) -> Criterion:
+    """Return the criterion that a user has named, made or written."""
+    if isinstance(given, str):
+        if given not in CRITERIA:
+            raise ValueError(f"criterion={given!r} is unknown; use one of {sorted(CRITERIA)}.")
+        given = CRITERIA[given]
+    if not isinstance(given, Criterion):
+        return UserCriterion(given, classes)
+    if given.for_classifiers != (classes is not None):
+        kind = "classifiers" if given.for_classifiers else "regressors"
+        raise ValueError(f"criterion={given!r} is for {kind}.")
+    if given.two_classes and classes is not None and len(classes) != 2:
+        raise ValueError(f"criterion={given!r} is for two classes, y has {len(classes)}.")
+    return given

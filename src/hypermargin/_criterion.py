@@ -30,6 +30,7 @@ class Criterion:
     for_classifiers: ClassVar[bool]
     two_classes: ClassVar[bool] = False  # whether there must be two of them
     label: ClassVar[str]  # what users call it
+    resolution: ClassVar[float] = 0.0  # the least change that means anything, in rows
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         raise NotImplementedError
@@ -67,3 +68,81 @@ def spread_of(
         return gradient + d_rho * share * centred / rho
 
     return rho, add_rho
+
+
+class UserCriterion(Criterion):
+    """A user's function of (outputs, y) that returns a value to be minimised and its gradient.
+
+    It is given outputs of shape (rows,) for one column, else (rows, columns), and the user's own
+    labels or targets.
+    """
+
+    label = "the given criterion"
+
+    def __init__(self, function: Callable, classes: np.ndarray | None):
+        self.function, self.classes = function, classes
+        self.for_classifiers = classes is not None  # type: ignore[misc]
+
+    def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
+        if not (weight == weight[0]).all():
+            raise ValueError("a criterion of your own cannot be used with sample_weight.")
+        flat = outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        targets = y.reshape(flat.shape) if self.classes is None else self.classes[y]
+        found = self.function(flat, targets)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise TypeError(
+                f"criterion={self.function!r} returned {type(found).__name__}; it must return a "
+                "value and a gradient."
+            )
+        gradient = np.asarray(found[1], dtype=float)
+        if gradient.shape != flat.shape or not np.isfinite(gradient).all():
+            raise ValueError(
+                f"criterion={self.function!r} returned a gradient of shape {gradient.shape} or one "
+                f"that is not finite; it must be finite and of the outputs' shape {flat.shape}."
+            )
+        return float(found[0]), gradient.reshape(outputs.shape)
+
+
+def check_gradient(
+    criterion: Callable, outputs: np.ndarray, y: np.ndarray, *, step: float = 1e-6
+) -> float:
+    """Compare the gradient of a criterion with central differences.
+
+    Parameters
+    ----------
+    criterion : callable
+        A function of (outputs, y) that returns a value and its gradient by the outputs.
+    outputs : ndarray of shape (n_rows,) or (n_rows, n_columns)
+        Where to compare.
+    y : ndarray of shape (n_rows,)
+        Labels or targets.
+    step : float, default=1e-6
+        Of the differences, in units of the outputs' standard deviation.
+
+    Returns
+    -------
+    error : float
+        The largest difference, relative to the largest component of the gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin import check_gradient
+    >>> def squares(outputs, y):
+    ...     return np.mean((outputs - y) ** 2), 2 * (outputs - y) / len(y)
+    >>> rng = np.random.default_rng(0)
+    >>> check_gradient(squares, rng.normal(size=20), rng.normal(size=20)) < 1e-6
+    True
+    """
+    outputs = np.asarray(outputs, dtype=float)
+    gradient = np.asarray(criterion(outputs, y)[1], dtype=float)
+    unit = step * (float(outputs.std()) or 1.0)
+    found = np.empty_like(outputs)
+    for index in np.ndindex(outputs.shape):
+        moved = outputs.copy()
+        moved[index] += unit
+        above = criterion(moved, y)[0]
+        moved[index] -= 2.0 * unit
+        found[index] = (above - criterion(moved, y)[0]) / (2.0 * unit)
+    largest = max(float(np.abs(found).max()), float(np.abs(gradient).max()), 1e-300)
+    return float(np.abs(found - gradient).max() / largest)

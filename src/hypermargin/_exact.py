@@ -30,7 +30,7 @@ from ._budget import Budget, one_blas_thread
 from ._gram import Columns, Gram, borrowed
 from ._kernels import Params, Points
 from ._linear_system import SaddleSystem
-from ._losses import Dual
+from ._losses import Dual, Rows
 from ._problem import MANY, Design, Evaluation, Problem, Solution
 from ._small import (
     Roster,
@@ -157,7 +157,7 @@ class CrossValidation(Problem):
             ]
         home = {fold: part for part in parts for fold in part.view.folds}
         order = range(len(self.folds))
-        return Evaluation(
+        evaluation = Evaluation(
             outputs=[home[f].outputs[f] for f in order],
             test=[home[f].view.test_rows[f] for f in order],
             pullback=self._pullback_of(parts),
@@ -165,6 +165,7 @@ class CrossValidation(Problem):
             state=State({part.number: part.state() for part in parts}),
             converged=all(part.converged.all() for part in parts),
         )
+        return self._moved(evaluation, params)
 
     def solutions(
         self,
@@ -221,8 +222,10 @@ class _View:
         self.roster = Roster.of(self.members)
         targets = [c.target[self.rows[m]] for c, m in zip(problem.columns, self.members)]
         self.y = np.concatenate(targets)
+        groups = [c.group[self.rows[m]] for c, m in zip(problem.columns, self.members)]
         weight = np.stack([problem.folds[f].weight[self.rows] for f in self.folds])
-        self.weight = np.ascontiguousarray(weight[:, self.roster.rows])
+        weight = np.ascontiguousarray(weight[:, self.roster.rows])
+        self.of_loss = Rows(self.y, weight, np.concatenate(groups))
         self.groups = [
             (rows, columns, np.stack([self._places(rows, c) for c in columns], axis=1))
             for rows, columns in self._groups(problem)
@@ -305,10 +308,10 @@ class _TrainedDesign:
     ):
         self.problem, self.number, self.view, self.effort = problem, number, view, effort
         self.params = {**problem.values, **view.fixed, **params}
-        # a linear system, without a bias, has no gap that would show what is lost
-        single = problem.loss.bias and problem.in_single(view.points, self.params, effort.tol)
+        # a linear system has no gap that would show what is lost
+        single = not problem.loss.linear and problem.in_single(view.points, self.params, effort.tol)
         self.gram = problem.gram(number, view.points, self.params, effort.budget, single)
-        self.dual = problem.loss.dual(view.y, view.weight, self.params)
+        self.dual = problem.loss.dual(view.of_loss, self.params)
         n_columns, n_folds = len(view.roster), len(view.folds)
         self.beta = np.zeros(self.dual.target.shape)
         self.values = np.empty(self.dual.target.shape)  # K beta
@@ -463,7 +466,7 @@ class _TrainedDesign:
         for rows, columns, places in view.groups:
             B = np.moveaxis(self.beta[:, places], 0, -1).reshape(len(rows), -1)
             groups.append((rows, (columns[:, None] * n_folds + np.arange(n_folds)).ravel(), B))
-        gradient = problem.loss.pullback(view.y, view.weight, cotangent)
+        gradient = problem.loss.pullback(view.of_loss, self.params, cotangent)
         gradient |= self.gram.pullback(E, groups)
         return {name: unit * value for name, value in gradient.items()}
 
@@ -476,7 +479,7 @@ class _TrainedDesign:
         """
         view, dual, first = self.view, self.dual, self.view.test_edges
         hard = np.ones(len(E), dtype=bool)
-        if first is not None and self.problem.loss.bias:
+        if first is not None and self.problem.loss.bias and not dual.soft:
             pooled = np.ascontiguousarray(np.concatenate([delta[f] for f in view.folds]).T)
 
             def solve(machines: np.ndarray) -> None:
@@ -509,6 +512,10 @@ class _TrainedDesign:
         cotangent.ridge[:] = -cotangent.target * beta
         cotangent.lower[:] = np.where(at_lower, w, 0.0)
         cotangent.upper[:] = np.where(at_upper, w, 0.0)
+        if dual.soft:  # coefficients are in proportion to their bound
+            share = v * beta[rows] / (dual.lower + dual.upper)[rows] * dual.ridge[rows]
+            cotangent.lower[rows] += np.where(dual.lower[rows] < 0.0, share, 0.0)
+            cotangent.upper[rows] += np.where(dual.upper[rows] > 0.0, share, 0.0)
 
     def _solve(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 from ._budget import Budget
 from ._objective import Visit
 from ._prepare import Prepared
+from ._problem import Evaluation
 from ._scoring import Scoring
 from ._space import Space
 
@@ -35,8 +36,10 @@ class Entry:
     fault: str | None
     gradient_norm: float
     space: Space
+    point: Mapping[str, float]
     prepared: Prepared | None = None
     state: Any = None  # where training ended, for the best entry only
+    evaluation: Evaluation | None = None  # its outputs
 
 
 class Log:
@@ -74,16 +77,17 @@ class Log:
         wanted = on_all and (scoring.reads_outputs or not visit.rough)
         if not visit.rough if scoring.return_train_score else wanted:
             out = scoring.score(prepared, visit)
-        fault, outputs = visit.error, None
+        fault, outputs, kept = visit.error, None, None
         if visit.evaluation is not None:
             fault = None if visit.evaluation.converged else "did not converge"
+            kept = visit.evaluation.outputs_only()
             if scoring.reads_outputs and not scoring.return_train_score:
-                outputs = visit.evaluation.outputs_only()
+                outputs = kept
         norm = np.nan
         if visit.gradient is not None:
             norm = float(np.linalg.norm(space.pull(visit.params, visit.gradient)))
         record = {
-            "params": {**listed, **visit.params},
+            "params": {**listed, **prepared.assembled(visit.params)},
             "objective": visit.value,
             "gradient": visit.gradient and {n: visit.gradient[n] for n in space.names},
             "score": np.nan if out is None else self._mean_score(out),
@@ -99,7 +103,20 @@ class Log:
                 return self._entry(prepared, listed, space, evaluate_again())
 
         state = None if visit.evaluation is None or not on_all else visit.evaluation.state
-        return Entry(record, out, score, again, visit.rough, fault, norm, space, prepared, state)
+        return Entry(
+            record,
+            out,
+            score,
+            again,
+            visit.rough,
+            fault,
+            norm,
+            space,
+            visit.params,
+            prepared,
+            state,
+            kept,
+        )
 
     def _forget(self) -> None:
         """Keep the coefficients of the best entry only."""
@@ -164,7 +181,7 @@ class Log:
             "n_samples": len(self.scoring.y),
             "tol": np.nan,
         }
-        entry = Entry(record, out, lambda: out, None, False, str(error), np.nan, Space({}))
+        entry = Entry(record, out, lambda: out, None, False, str(error), np.nan, Space({}), {})
         self.entries.append(entry)
 
     def _mean_score(self, out: list[dict[str, Any]]) -> float:

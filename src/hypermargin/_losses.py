@@ -10,18 +10,24 @@ upper, kink and ridge follow from the labels, the weights and its hyperparameter
 cotangents on them back to the hyperparameters.  (keerthi-2006 writes beta_j = alpha_j y_j and
 minus b for the bias; in beta the matrix P of eq. (5) becomes symmetric.)
 
+A row costs  c_i = C w_i  times the factor of its class, and has the margin of its class: these are
+hyperparameters by class, named `class_cost[0]`, `margin[0]` and so on.
+
 To add a loss, write the class and list it in `LOSSES`; the contract tests of losses pick it up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from ._kernels import Params
 from ._space import Dimension
+
+FIELDS = ("target", "lower", "upper", "kink", "ridge")
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,10 @@ class Dual:
 
     One entry per point, or one row of them per fold: machines of several folds are trained
     together on the same points, and a point that a fold leaves out has lower = upper there.
+
+    A `soft` loss has an entropy in place of the corners at the bounds: with s = beta / bound,
+    soft |bound| (s log s + (1 - s) log(1 - s)) is added.  Its ridge, the inverse of its curvature,
+    is known once it is trained, and is filled in then.
     """
 
     target: np.ndarray
@@ -37,22 +47,50 @@ class Dual:
     upper: np.ndarray
     kink: np.ndarray
     ridge: np.ndarray
+    soft: float = 0.0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a loss knows of the points: targets, weights, and the number of each point's class.
+
+    `y` and `group` have one entry per point, `weight` the same or one row per fold.  Points of
+    many machines may follow each other: a loss treats every point on its own.
+    """
+
+    y: np.ndarray
+    weight: np.ndarray
+    group: np.ndarray
+
+    @cached_property
+    def n_groups(self) -> int:
+        return int(self.group.max(initial=0)) + 1
+
+    def by_group(self, params: Params, name: str) -> np.ndarray:
+        """Return the value of a hyperparameter by class for every point, 1 where it is not set."""
+        values = [params.get(f"{name}[{k}]", 1.0) for k in range(self.n_groups)]
+        return np.asarray(values)[self.group]
+
+    def sums(self, cotangent: np.ndarray, name: str) -> Params:
+        """Add what is said of the points by class."""
+        total = cotangent if cotangent.ndim == 1 else cotangent.sum(axis=0)
+        sums = np.bincount(self.group, weights=total, minlength=self.n_groups)
+        return {f"{name}[{k}]": float(value) for k, value in enumerate(sums)}
 
 
 class Loss:
-    """Labels, weights and hyperparameters to the dual problem, and back.
-
-    `y` has one entry per point, `weight` the same or one row per fold, which the dual then has too.
-    Every point is on its own: those of several machines may follow each other.
-    """
+    """Labels, weights and hyperparameters to the dual problem, and back."""
 
     hyperparameters: ClassVar[tuple[str, ...]]
+    by_class: ClassVar[tuple[str, ...]] = ()  # hyperparameters that have a value for each class
     bias: ClassVar[bool] = True
+    unreached: ClassVar[bool] = False  # whether bounds are there for the solver only
+    linear: ClassVar[bool] = False  # trained by a linear system, without bounds
 
-    def dual(self, y: np.ndarray, weight: np.ndarray, params: Params) -> Dual:
+    def dual(self, rows: Rows, params: Params) -> Dual:
         raise NotImplementedError
 
-    def pullback(self, y: np.ndarray, weight: np.ndarray, cotangent: Dual) -> Params:
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
         """Return the derivatives with respect to the hyperparameters, summed over all folds."""
         raise NotImplementedError
 
@@ -61,42 +99,142 @@ class Loss:
         raise NotImplementedError
 
 
-class Hinge(Loss):
-    """C sum_i w_i max(0, 1 - y_i o_i), labels -1 and +1."""
+class _Costly(Loss):
+    """A loss whose rows cost c_i = C w_i class_cost."""
 
-    hyperparameters = ("C",)
+    hyperparameters: ClassVar[tuple[str, ...]] = ("C",)
 
-    def dual(self, y: np.ndarray, weight: np.ndarray, params: Params) -> Dual:
-        reach = params["C"] * weight * y
-        target, zero = np.broadcast_to(y, reach.shape), np.zeros_like(reach)
-        return Dual(target, np.minimum(reach, 0.0), np.maximum(reach, 0.0), zero, zero)
+    def costs(self, rows: Rows, params: Params) -> np.ndarray:
+        return params["C"] * rows.weight * rows.by_group(params, "class_cost")
 
-    def pullback(self, y: np.ndarray, weight: np.ndarray, cotangent: Dual) -> Params:
-        reach = weight * y
-        at_bound = np.where(y > 0, cotangent.upper, cotangent.lower)
-        return {"C": float((reach * at_bound).sum())}
+    def pull_costs(self, rows: Rows, params: Params, on_costs: np.ndarray) -> Params:
+        """Turn a cotangent on the costs into one on C and, by class, on their factors."""
+        on_factor = rows.weight * on_costs
+        gradient = {"C": float((on_factor * rows.by_group(params, "class_cost")).sum())}
+        if "class_cost" in self.by_class:
+            gradient |= rows.sums(params["C"] * on_factor, "class_cost")
+        return gradient
+
+
+class _Classification(_Costly):
+    """Labels -1 and +1, and margins m_i that are to be kept: slack is max(0, m_i - y_i o_i)."""
+
+    by_class: ClassVar[tuple[str, ...]] = ("class_cost", "margin")
+
+    def targets(self, rows: Rows, params: Params) -> np.ndarray:
+        target = rows.y * rows.by_group(params, "margin")
+        return np.broadcast_to(target, rows.weight.shape)
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
+        if name == "class_cost":
+            return Dimension(1e-3, 1e3, "log", usual=(0.1, 10.0))
+        if name == "margin":
+            return Dimension(0.1, 10.0, "log", usual=(0.5, 2.0))
         low, high = 1e-2 / kernel_scale, 1e4 / kernel_scale
         usual = (0.2 / kernel_scale, 200.0 / kernel_scale)
         return Dimension(low, high, "log", drift=-0.2, lean=0.02, usual=usual)
 
 
-class EpsilonInsensitive(Loss):
-    """C sum_i w_i max(0, |y_i - o_i| - epsilon)."""
+class Hinge(_Classification):
+    """sum_i c_i max(0, m_i - y_i o_i): the weighted hinge loss of keerthi-2006, section 2."""
 
-    hyperparameters = ("C", "epsilon")
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        reach = self.costs(rows, params) * rows.y
+        zero = np.zeros_like(reach)
+        target = self.targets(rows, params)
+        return Dual(target, np.minimum(reach, 0.0), np.maximum(reach, 0.0), zero, zero)
 
-    def dual(self, y: np.ndarray, weight: np.ndarray, params: Params) -> Dual:
-        reach = params["C"] * weight
-        target, kink = np.broadcast_to(y, reach.shape), np.full_like(reach, params["epsilon"])
-        return Dual(target, -reach, reach, kink, np.zeros_like(reach))
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        on_costs = rows.y * np.where(rows.y > 0, cotangent.upper, cotangent.lower)
+        margins = rows.sums(rows.y * cotangent.target, "margin")
+        return self.pull_costs(rows, params, on_costs) | margins
 
-    def pullback(self, y: np.ndarray, weight: np.ndarray, cotangent: Dual) -> Params:
-        return {
-            "C": float((weight * (cotangent.upper - cotangent.lower)).sum()),
-            "epsilon": float(cotangent.kink.sum()),
-        }
+
+@dataclass(frozen=True)
+class SmoothHinge(Hinge):
+    """sum_i c_i log(1 + exp(mu (m_i - y_i o_i))) / mu: klatzer-pock, eq. (6)."""
+
+    mu: float = 12.0
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        dual = super().dual(rows, params)
+        return replace(dual, ridge=np.zeros_like(dual.ridge), soft=1.0 / self.mu)
+
+
+class Logistic(Hinge):
+    """sum_i c_i log(1 + exp(-y_i o_i)): kernel logistic regression."""
+
+    by_class = ("class_cost",)
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        dual = super().dual(rows, params)
+        zero = np.zeros_like(dual.lower)
+        return replace(dual, target=zero, ridge=zero.copy(), soft=1.0)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        gradient = super().pullback(rows, params, cotangent)
+        return {name: g for name, g in gradient.items() if not name.startswith("margin")}
+
+
+class SquaredHinge(_Classification):
+    """sum_i c_i max(0, m_i - y_i o_i)^2.
+
+    A coefficient is at most 2 c_i times the slack, and the squares of slacks cost no more than they
+    do at o = 0: this bounds it, so that no bound is ever met.
+    """
+
+    unreached = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        costs, target = self.costs(rows, params), self.targets(rows, params)
+        most = (costs * target**2).sum(axis=-1, keepdims=True)
+        reach = rows.y * 2.0 * np.sqrt(costs * most)
+        ridge = 0.5 * inverse(costs, 0.0)
+        lower, upper = np.minimum(reach, 0.0), np.maximum(reach, 0.0)
+        return Dual(target, lower, upper, np.zeros_like(reach), ridge)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
+        margins = rows.sums(rows.y * cotangent.target, "margin")
+        return self.pull_costs(rows, params, on_costs) | margins
+
+
+class ModifiedHuber(_Classification):
+    """The squared hinge loss up to a slack of 2 m_i, and its tangent beyond."""
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        costs, target = self.costs(rows, params), self.targets(rows, params)
+        reach = 4.0 * costs * target
+        lower, upper = np.minimum(reach, 0.0), np.maximum(reach, 0.0)
+        return Dual(target, lower, upper, np.zeros_like(reach), 0.5 * inverse(costs, 0.0))
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        costs, target = self.costs(rows, params), self.targets(rows, params)
+        at_bound = np.where(rows.y > 0, cotangent.upper, cotangent.lower)
+        on_costs = 4.0 * target * at_bound - 0.5 * cotangent.ridge * inverse(costs, 0.0) ** 2
+        on_target = cotangent.target + 4.0 * costs * at_bound
+        margins = rows.sums(rows.y * on_target, "margin")
+        return self.pull_costs(rows, params, on_costs) | margins
+
+
+class LeastSquares(_Classification):
+    """sum_i c_i (m_i y_i - o_i)^2 with a bias: the least-squares SVM, and regression alike."""
+
+    linear = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        target, ridge = self.targets(rows, params), 0.5 * inverse(self.costs(rows, params))
+        free = np.full_like(ridge, np.inf)
+        return Dual(target, -free, free, np.zeros_like(ridge), ridge)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
+        margins = rows.sums(rows.y * cotangent.target, "margin")
+        return self.pull_costs(rows, params, on_costs) | margins
+
+
+class _Regression(_Costly):
+    """Targets in their own unit."""
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         spread = float(np.std(y)) or 1.0
@@ -106,29 +244,128 @@ class EpsilonInsensitive(Loss):
         return Dimension(1e-2 * unit, 1e4 * unit, "log", lean=0.02, usual=(0.1 * unit, 100 * unit))
 
 
+class EpsilonInsensitive(_Regression):
+    """sum_i c_i max(0, |y_i - o_i| - epsilon)."""
+
+    hyperparameters = ("C", "epsilon")
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        reach = self.costs(rows, params)
+        target, kink = np.broadcast_to(rows.y, reach.shape), np.full_like(reach, params["epsilon"])
+        return Dual(target, -reach, reach, kink, np.zeros_like(reach))
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        gradient = self.pull_costs(rows, params, cotangent.upper - cotangent.lower)
+        return gradient | {"epsilon": float(cotangent.kink.sum())}
+
+
+class SquaredEpsilonInsensitive(_Regression):
+    """sum_i c_i max(0, |y_i - o_i| - epsilon)^2; bounded as in `SquaredHinge`."""
+
+    hyperparameters = ("C", "epsilon")
+    unreached = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        costs = self.costs(rows, params)
+        most = (costs * (rows.y - rows.y.mean()) ** 2).sum(axis=-1, keepdims=True)
+        reach = 2.0 * np.sqrt(costs * most)
+        target, kink = np.broadcast_to(rows.y, reach.shape), np.full_like(reach, params["epsilon"])
+        return Dual(target, -reach, reach, kink, 0.5 * inverse(costs, 0.0))
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
+        gradient = self.pull_costs(rows, params, on_costs)
+        return gradient | {"epsilon": float(cotangent.kink.sum())}
+
+
+class LeastSquaresRegression(_Regression):
+    """sum_i c_i (y_i - o_i)^2 with a bias."""
+
+    linear = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        ridge = 0.5 * inverse(self.costs(rows, params))
+        target, free = np.broadcast_to(rows.y, ridge.shape), np.full_like(ridge, np.inf)
+        return Dual(target, -free, free, np.zeros_like(ridge), ridge)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
+        return self.pull_costs(rows, params, on_costs)
+
+
+class Pinball(_Regression):
+    """sum_i c_i times the pinball loss at `quantile`: of the residuals, so many are above zero."""
+
+    hyperparameters = ("C", "quantile")
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        costs, q = self.costs(rows, params), params["quantile"]
+        target, zero = np.broadcast_to(rows.y, costs.shape), np.zeros_like(costs)
+        return Dual(target, (q - 1.0) * costs, q * costs, zero, zero)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        costs, q = self.costs(rows, params), params["quantile"]
+        on_costs = (q - 1.0) * cotangent.lower + q * cotangent.upper
+        on_quantile = float((costs * (cotangent.lower + cotangent.upper)).sum())
+        return self.pull_costs(rows, params, on_costs) | {"quantile": on_quantile}
+
+    def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
+        if name == "quantile":
+            return Dimension(0.01, 0.99, "linear")
+        return super().dimension(name, y, kernel_scale)
+
+
 class Squared(Loss):
     """sum_i w_i (y_i - o_i)^2 + alpha |f|^2 without a bias: kernel ridge regression."""
 
     hyperparameters = ("alpha",)
     bias = False
+    linear = True
 
-    def dual(self, y: np.ndarray, weight: np.ndarray, params: Params) -> Dual:
-        ridge = params["alpha"] * _inverse(weight)
-        target, free = np.broadcast_to(y, ridge.shape), np.full_like(ridge, np.inf)
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        ridge = params["alpha"] * inverse(rows.weight)
+        target, free = np.broadcast_to(rows.y, ridge.shape), np.full_like(ridge, np.inf)
         return Dual(target, -free, free, np.zeros_like(ridge), ridge)
 
-    def pullback(self, y: np.ndarray, weight: np.ndarray, cotangent: Dual) -> Params:
-        trained = weight > 0
-        return {"alpha": float((cotangent.ridge[trained] / weight[trained]).sum())}
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        return {"alpha": float((cotangent.ridge * inverse(rows.weight, 0.0)).sum())}
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         usual = (1e-4 * kernel_scale, kernel_scale)
         return Dimension(1e-6 * kernel_scale, 1e2 * kernel_scale, "log", usual=usual)
 
 
-def _inverse(weight: np.ndarray) -> np.ndarray:
-    """Return 1 / weight; a row without weight gets an infinite ridge, which leaves it out."""
-    return np.divide(1.0, weight, out=np.full_like(weight, np.inf), where=weight > 0)
+def inverse(costs: np.ndarray, otherwise: float = np.inf) -> np.ndarray:
+    """Return 1 / costs; where nothing has no cost an infinite ridge leaves the row out."""
+    return np.divide(1.0, costs, out=np.full_like(costs, otherwise), where=costs > 0)
 
 
-LOSSES: tuple[type[Loss], ...] = (Hinge, EpsilonInsensitive, Squared)
+LOSSES: tuple[type[Loss], ...] = (
+    Hinge,
+    SmoothHinge,
+    Logistic,
+    SquaredHinge,
+    ModifiedHuber,
+    LeastSquares,
+    EpsilonInsensitive,
+    SquaredEpsilonInsensitive,
+    LeastSquaresRegression,
+    Pinball,
+    Squared,
+)
+
+# by the names that estimators give them
+CLASSIFICATION: dict[str, type[Loss]] = {
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+    "modified_huber": ModifiedHuber,
+    "squared": LeastSquares,
+    "smooth_hinge": SmoothHinge,
+    "logistic": Logistic,
+}
+REGRESSION: dict[str, type[Loss]] = {
+    "epsilon_insensitive": EpsilonInsensitive,
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
+    "squared": LeastSquaresRegression,
+    "pinball": Pinball,
+}

@@ -34,7 +34,7 @@ import numpy as np
 from ._budget import Budget, Workers, one_blas_thread
 from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
-from ._losses import Dual, Loss
+from ._losses import FIELDS, Dual, Loss, Rows
 from ._primal import MOST_NEWTON, Features, Newton, OutOfTime, SmoothDual
 from ._problem import Column, Design, Evaluation, Fold, Problem, Solution
 
@@ -160,7 +160,7 @@ class LowRankCrossValidation(Problem):
 
         state: Any = {job: start for part in parts for job, start in part.state().items()}
         test = [home[f, 0].test_rows[f] for f in range(len(self.folds))]
-        return Evaluation(
+        evaluation = Evaluation(
             outputs=[outputs_at(f, at) for f, at in enumerate(test)],
             test=test,
             pullback=self._pullback_of(parts),
@@ -168,6 +168,7 @@ class LowRankCrossValidation(Problem):
             state=state,
             converged=all(part.newton.converged for part in parts),
         )
+        return self._moved(evaluation, params)
 
     def solutions(
         self,
@@ -236,20 +237,19 @@ class _Group:
         n_groups = len(problem.designs) * len(problem.groups)
         self.memory = problem.memory / n_groups
         self.store = problem._stores[number * len(problem.groups) + group][0]
-        self.y, self.weight, self.dual = self._duals()
+        self.of_loss, self.dual = self._duals()
         self.K_zz, self.Q = self._penalty()
 
-    def _duals(self) -> tuple[np.ndarray, np.ndarray, SmoothDual]:
-        """Return targets, weights and the smoothed dual, one column per machine."""
-        problem, rows = self.problem, self.rows
-        y = [problem.columns[c].target[rows] for _, c in self.jobs]
-        members = [problem.columns[c].members[rows] for _, c in self.jobs]
-        weight = [problem.folds[f].weight[rows] * m for (f, _), m in zip(self.jobs, members)]
-        duals = [problem.loss.dual(a, w, self.params) for a, w in zip(y, weight)]
-        names = ("target", "lower", "upper", "kink", "ridge")
-        stacked = Dual(*(np.column_stack([getattr(d, name) for d in duals]) for name in names))
-        width = problem.smoothing * problem.scale
-        return np.column_stack(y), np.column_stack(weight), SmoothDual(stacked, width)
+    def _duals(self) -> tuple[list[Rows], SmoothDual]:
+        """Return what the loss knows of each machine's rows, and the smoothed dual."""
+        problem, rows, known = self.problem, self.rows, []
+        for f, c in self.jobs:
+            column = problem.columns[c]
+            weight = problem.folds[f].weight[rows] * column.members[rows]
+            known.append(Rows(column.target[rows], weight, column.group[rows]))
+        duals = [problem.loss.dual(one, self.params) for one in known]
+        stacked: Any = {n: np.column_stack([getattr(d, n) for d in duals]) for n in FIELDS}
+        return known, SmoothDual(Dual(**stacked), problem.smoothing * problem.scale)
 
     def _penalty(self) -> tuple[np.ndarray, np.ndarray]:
         """Return K(Z, Z), and Q with the penalty of the bias in its last place."""
@@ -357,8 +357,8 @@ class _Group:
                 gradient[name] += value
         cotangent = self.dual.cotangent(outputs, beta, q)
         for k in range(len(self.jobs)):
-            own = Dual(*(part[:, k] for part in vars(cotangent).values()))
-            pulled = self.problem.loss.pullback(self.y[:, k], self.weight[:, k], own)
+            own = Dual(**{name: getattr(cotangent, name)[:, k] for name in FIELDS})
+            pulled = self.problem.loss.pullback(self.of_loss[k], self.params, own)
             for name, value in pulled.items():
                 gradient[name] += value
         return gradient

@@ -58,7 +58,9 @@ class Objective:
         budget: Budget,
         record: Callable[[Visit], None] = lambda visit: None,
         max_evals: float = np.inf,
+        pooled: bool = True,
     ):
+        self.pooled = pooled
         self.prepared = prepared
         self.criterion = criterion
         self.space = space
@@ -206,21 +208,37 @@ class Level:
             budget=whole.budget,
             max_iter=20 * self.n_rows if rough else None,
         )
-        value, delta = validation_loss(evaluation, whole.criterion, prepared, whole.weight)
+        value, delta = validation_loss(
+            evaluation, whole.criterion, prepared, whole.weight, whole.pooled
+        )
         if not np.isfinite(value):
             raise FloatingPointError(f"the validation loss is {value} at {params}.")
         if not differentiate:
             return evaluation, value, None
         gradient = evaluation.pullback(delta)
-        prefix = prepared.model.prefix
-        return evaluation, value, {prefix + name: g for name, g in gradient.items()}
+        own = prepared.model.bare({name: name for name in whole.space.names})
+        return evaluation, value, {name: gradient[bare] for bare, name in own.items()}
 
 
 def validation_loss(
-    evaluation: Evaluation, criterion: Criterion, prepared: Prepared, weight: np.ndarray
+    evaluation: Evaluation,
+    criterion: Criterion,
+    prepared: Prepared,
+    weight: np.ndarray,
+    pooled: bool = True,
 ) -> tuple[float, list[np.ndarray]]:
-    """Apply a criterion to the pooled outputs of all folds; return its gradient fold by fold."""
+    """Apply a criterion to the outputs of all folds; return its gradient fold by fold.
+
+    Folds are pooled, or the criterion is applied to each and averaged.
+    """
+    y = prepared.targets.y
+    if not pooled:
+        parts = [
+            criterion(outputs, y[rows], weight[rows])
+            for outputs, rows in zip(evaluation.outputs, evaluation.test, strict=True)
+        ]
+        value = float(np.mean([part[0] for part in parts]))
+        return value, [part[1] / len(parts) for part in parts]
     rows = np.concatenate(evaluation.test)
-    outputs = np.concatenate(evaluation.outputs)
-    value, delta = criterion(outputs, prepared.targets.y[rows], weight[rows])
+    value, delta = criterion(np.concatenate(evaluation.outputs), y[rows], weight[rows])
     return value, np.split(delta, np.cumsum([len(test) for test in evaluation.test])[:-1])

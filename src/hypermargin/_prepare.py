@@ -33,6 +33,7 @@ except ImportError:  # pragma: no cover
     from sklearn.utils.metadata_routing import _routing_enabled
 
 Split = tuple[np.ndarray, np.ndarray]
+THRESHOLD = Dimension(-4.0, 4.0, "linear", usual=(-1.0, 1.0))
 
 
 class TransformerFailed(Exception):
@@ -51,6 +52,10 @@ class Prepared:
     @property
     def n_rows(self) -> int:
         return len(self.targets.y)
+
+    def assembled(self, point: Mapping[str, float]) -> dict[str, Any]:
+        """Return a point as parameters of the estimator."""
+        return self.model.assembled(point, self.targets.classes)
 
 
 def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list[Split]:
@@ -94,6 +99,7 @@ def prepare(
         Number of landmarks and the seed of their draw; None trains exactly, on all rows.
     """
     X, y, targets, values = check_inputs(model, X, y, tuned)
+    values |= model.adapter.values_by_class(model.machine, targets)
     fit_params, sample_weight = _split_params(model, fit_params, len(targets.y))
     folds = [
         Fold(test, _training_weight(model, targets, train, sample_weight, number))
@@ -106,7 +112,7 @@ def prepare(
             _own_design(model, X, y, split, number, fit_params, tuned)
             for number, split in enumerate(splits)
         ]
-    kernel, loss = model.adapter.kernel(model.machine), model.adapter.loss
+    kernel, loss = model.adapter.kernel(model.machine), model.adapter.loss(model.machine)
     problem: Problem
     if rank is None:
         problem = CrossValidation(
@@ -166,7 +172,7 @@ def _check_square(K: Any) -> None:
 def _values(model: Model, tuned: Sequence[str]) -> dict[str, float]:
     """Return the machine's hyperparameters that are not tuned, or say which is not a number."""
     values = model.adapter.values(model.machine)
-    for name in model.adapter.hyperparameters(model.machine):
+    for name in model.adapter.scalars(model.machine):
         if name not in tuned and name not in values and name != "gamma":
             value = getattr(model.machine, name)
             raise ValueError(f"{model.prefix}{name}={value!r} must be a single number here.")
@@ -306,14 +312,17 @@ def _stack(parts: list[Any]) -> Any:
 
 
 def _needs_gamma(model: Model, tuned: Sequence[str]) -> bool:
-    names = model.adapter.hyperparameters(model.machine)
+    names = model.adapter.scalars(model.machine)
     known = model.adapter.values(model.machine)
     return "gamma" in names and "gamma" not in tuned and "gamma" not in known
 
 
 def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Dimension]:
-    """Return ranges that suit the data for the machine's hyperparameters `names`."""
-    problem = prepared.problem
+    """Return ranges that suit the data for the machine's hyperparameters `names`.
+
+    Those that have a value for each class get a range for each, by the names of the loss.
+    """
+    problem, by_class = prepared.problem, prepared.model.adapter.by_class
     design = problem.designs[0]
     kernel, loss = problem.kernel, problem.loss
     at = np.linspace(0, len(design.rows) - 1, min(len(design.rows), 500)).astype(int)
@@ -330,4 +339,11 @@ def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Di
     for name in names:
         if name in loss.hyperparameters:
             dimensions[name] = loss.dimension(name, y, scale)
-    return {name: dimensions[name] for name in names}
+        elif name == "threshold":
+            dimensions[name] = THRESHOLD
+        elif name in by_class:
+            # without C, costs by class are the costs themselves
+            kind = "C" if by_class[name] == "class_cost" and "C" not in names else by_class[name]
+            for k in range(problem.n_groups):
+                dimensions[f"{by_class[name]}[{k}]"] = loss.dimension(kind, y, scale)
+    return dimensions

@@ -47,8 +47,8 @@ def value_and_grad(
         Hyperparameters by their names in `estimator`, such as ``{"C": 1.0, "gamma": 0.1}``
         or ``{"svc__C": 1.0}``.
     scoring : str, scorer or None, default=None
-        The score whose smooth form is evaluated: accuracy, balanced_accuracy, neg_log_loss,
-        neg_mean_squared_error, r2 or neg_mean_absolute_error; None is the estimator's own score.
+        The score whose smooth form is evaluated, such as accuracy, f1, roc_auc, neg_log_loss, r2;
+        None is the estimator's own score.
     cv : int, splitter or iterable, default=None
         Folds as in :class:`~sklearn.model_selection.GridSearchCV`.  With an optimiser, use a
         splitter that gives the same folds at every call.
@@ -84,20 +84,22 @@ def value_and_grad(
     model = read_model(clone(estimator).set_params(**params))
     model.machine._validate_params()
     for name in params:
-        if name not in model.hyperparameters:
+        if name not in model.tunable:
             raise ValueError(
                 f"params names {name!r}, which cannot be differentiated here; "
-                f"use some of {list(model.hyperparameters)}."
+                f"use some of {list(model.tunable)}."
             )
-    criterion, is_own = criterion_for(check_scoring(estimator, scoring), is_classifier(estimator))
-    if not is_own:
-        raise ValueError(f"scoring={scoring!r} has no smooth form; see the documentation.")
     X, y = indexable(X, y)
     splits = draw_folds(check_cv(cv, y, classifier=is_classifier(estimator)), X, y, {})
     fit_params = {model.prefix + "sample_weight": sample_weight}
     prepared = prepare(
         model, X, y, splits, fit_params, list(model.bare(params)), np.inf, Workers(1)
     )
+    criterion, is_own = criterion_for(
+        check_scoring(estimator, scoring), is_classifier(estimator), prepared.targets.classes
+    )
+    if not is_own:
+        raise ValueError(f"scoring={scoring!r} has no smooth form; see the documentation.")
     evaluation = prepared.problem.evaluate(model.bare(params), tol=tol * prepared.targets.scale)
     if not evaluation.converged:
         warnings.warn(

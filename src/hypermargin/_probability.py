@@ -95,6 +95,20 @@ class Sigmoid:
         return on_z / self.unit @ self.tally.T
 
 
+def agreeing(P: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return probabilities whose largest is that of the chosen class.
+
+    Votes, and a threshold at zero, may choose another class than the sigmoid where both are close;
+    there the two are given the same probability, but for a trace.
+    """
+    rows, best = np.arange(len(P)), P.argmax(axis=1)
+    other = np.flatnonzero(best != chosen)
+    mean = 0.5 * (P[rows, best] + P[rows, chosen])[other]
+    P = P.copy()
+    P[other, best[other]], P[other, chosen[other]] = mean * (1 - 1e-9), mean * (1 + 1e-9)
+    return P
+
+
 class LogLoss(Criterion):
     """Negative log-likelihood per row under Platt's sigmoid, fitted to the same outputs.
 

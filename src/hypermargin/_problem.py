@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -35,10 +35,14 @@ class Fold:
 
 @dataclass(frozen=True)
 class Column:
-    """One output of the model: the rows that its machines are trained on, and their targets."""
+    """One output of the model: the rows that its machines are trained on, and their targets.
+
+    `group` is the number of every row's class, which may have hyperparameters of its own.
+    """
 
     members: np.ndarray
     target: np.ndarray
+    group: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -127,13 +131,15 @@ class Problem:
         self.values = values
         self.memory = memory
         self.workers = workers or Workers(1)
+        self.n_groups = int(max(column.group.max(initial=0) for column in columns)) + 1
         self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
         self._lock = threading.Lock()
         self._begin()
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
-        return (*self.loss.hyperparameters, *self.kernel.hyperparameters)
+        by_class = [f"{name}[{k}]" for name in self.loss.by_class for k in range(self.n_groups)]
+        return (*self.loss.hyperparameters, *by_class, *self.kernel.hyperparameters)
 
     def evaluate(
         self,
@@ -178,6 +184,22 @@ class Problem:
         `warm` is the state of an evaluation.
         """
         raise NotImplementedError
+
+    def _moved(self, evaluation: Evaluation, params: Params) -> Evaluation:
+        """Return an evaluation with outputs above the threshold: eq. (15) of keerthi-2006."""
+        threshold = params.get("threshold", self.values.get("threshold", 0.0))
+        if threshold == 0.0 and "threshold" not in params:
+            return evaluation
+
+        def pullback(delta: Sequence[np.ndarray]) -> Params:
+            moved = -float(sum(part.sum() for part in delta))
+            return evaluation.pullback(delta) | {"threshold": moved}
+
+        def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
+            return evaluation.outputs_at(fold, at) - threshold
+
+        outputs = [part - threshold for part in evaluation.outputs]
+        return replace(evaluation, outputs=outputs, pullback=pullback, outputs_at=outputs_at)
 
     def in_single(self, points: Points, params: Params, tol: float) -> bool:
         """Whether kernel values in single precision are exact enough.

@@ -8,6 +8,7 @@ outputs: n log n operations, and no matrix of pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -16,10 +17,16 @@ from sklearn import metrics
 from ._criterion import Criterion, Valued, spread_of
 
 
+def _cell_centre(z: np.ndarray) -> np.ndarray:
+    return 2.0 * np.floor(z / 2.0) + 1.0
+
+
 class SmoothCounts:
     """Sums over points x_j of w_j S((q - x_j) / h), and of w_j S'((q - x_j) / h) / h.
 
-    S(u) = 1/2 + 3/4 u - 1/4 u^3 between -1 and 1, and 0 or 1 outside.
+    S(u) = 1/2 + 3/4 u - 1/4 u^3 between -1 and 1, and 0 or 1 outside.  Powers are taken around the
+    centres of cells of width two, of which a window has part in two: sums of powers around one
+    centre would cancel where outputs are many widths apart.
     """
 
     def __init__(self, points: np.ndarray, weight: np.ndarray, h: float):
@@ -28,20 +35,25 @@ class SmoothCounts:
         self._centre = float(np.median(points)) if len(points) else 0.0
         self._z = (points[order] - self._centre) / h
         self._sums = np.zeros((4, len(points) + 1))
-        power = weight[order]
+        local, power = self._z - _cell_centre(self._z), weight[order]
         for sums in self._sums:
             np.cumsum(power, out=sums[1:])
-            power = power * self._z
+            power = power * local
 
-    def __call__(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, queries: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the two sums for each query."""
         q = (np.asarray(queries, dtype=float) - self._centre) / self.h
-        low, high = np.searchsorted(self._z, q - 1.0), np.searchsorted(self._z, q + 1.0)
-        m0, m1, m2, m3 = (sums[high] - sums[low] for sums in self._sums)
-        first, second = q * m0 - m1, q**2 * m0 - 2.0 * q * m1 + m2
-        third = q**3 * m0 - 3.0 * q**2 * m1 + 3.0 * q * m2 - m3
-        counts = self._sums[0, low] + 0.5 * m0 + 0.75 * first - 0.25 * third
-        return counts, 0.75 * (m0 - second) / self.h
+        centre = _cell_centre(q - 1.0)
+        places = [np.searchsorted(self._z, at) for at in (q - 1.0, centre + 1.0, q + 1.0)]
+        counts, slopes = self._sums[0, places[0]].copy(), np.zeros(q.shape)
+        for k in (0, 1):
+            d = q - (centre + 2.0 * k)
+            m0, m1, m2, m3 = (sums[places[k + 1]] - sums[places[k]] for sums in self._sums)
+            first, second = d * m0 - m1, d**2 * m0 - 2.0 * d * m1 + m2
+            third = d**3 * m0 - 3.0 * d**2 * m1 + 3.0 * d * m2 - m3
+            counts += 0.5 * m0 + 0.75 * first - 0.25 * third
+            slopes += 0.75 * (m0 - second) / self.h
+        return counts, slopes
 
     def quantile(self, count: float) -> float:
         """Return a point below which that much of the weight is counted."""
@@ -127,7 +139,7 @@ class AtThreshold(RankingCriterion):
     part of the slope of the count.  Where no output is near it is not unique, and stays.
     """
 
-    def _recall(self, up, w_up, down, w_down, h, theta):  # type: ignore[no-untyped-def]
+    def _recall(self, up, w_up, down, w_down, h, theta):
         """Return tp and fp at a threshold, and their slopes by every output."""
         tp = w_up.sum() - SmoothCounts(up, w_up, h)(theta)[0]
         fp = w_down.sum() - SmoothCounts(down, w_down, h)(theta)[0]
@@ -213,12 +225,14 @@ class RecallAtPrecision(AtThreshold):
         # between neighbouring thresholds of this list the surplus hardly bends
         ends = np.sort(np.concatenate([up - h, up, up + h, down - h, down, down + h]))
         values = surplus(ends)
-        met = np.flatnonzero(values > 0.0)
+        everyone = positives.total + negatives.total
+        some = everyone - positives(ends)[0] - negatives(ends)[0] > 1e-9 * everyone
+        met = np.flatnonzero((values >= -1e-12 * everyone) & some)
         if not len(met):
             return self._missed(up, down, w_up, w_down, h, ends)
         first = met[0]
         theta = ends[first]
-        if first > 0 and values[first - 1] < 0.0:
+        if first > 0 and values[first - 1] < 0.0 < values[first]:
             theta = brentq(surplus, ends[first - 1], ends[first], xtol=1e-15, rtol=1e-15)
         tp, _, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
         p, unit = self.precision, w_up.sum()
@@ -231,7 +245,7 @@ class RecallAtPrecision(AtThreshold):
             rate * p * d_down / unit,
         )
 
-    def _missed(self, up, down, w_up, w_down, h, ends):  # type: ignore[no-untyped-def]
+    def _missed(self, up, down, w_up, w_down, h, ends):
         positives, negatives = SmoothCounts(up, w_up, h), SmoothCounts(down, w_down, h)
         tp = positives.total - positives(ends)[0]
         put = tp + negatives.total - negatives(ends)[0]

@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping
+from copy import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ import numpy as np
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import FixedThresholdClassifier, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import (
     _insert_error_scores,
@@ -21,11 +22,16 @@ from sklearn.model_selection._validation import (
 )
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_method_params, _check_sample_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import (
+    _check_method_params,
+    _check_sample_weight,
+    check_is_fitted,
+)
 
-from ._adapters import Model, read_model
+from ._adapters import Model, Targets, read_model
 from ._budget import Budget, Workers, one_blas_thread
-from ._criteria import criterion_for
+from ._criteria import criterion_for, read_criterion
 from ._criterion import Criterion
 from ._log import Entry, Log, best_index
 from ._method import nested_rows, tune
@@ -39,9 +45,19 @@ from ._prepare import (
     draw_folds,
     prepare,
 )
+from ._probability import Sigmoid, agreeing
 from ._refit import NotSolved, can_install, own_solver, solved_by
 from ._scoring import Scoring, default_surrogate_message
 from ._space import Dimension, Space, read_range, read_space
+
+
+def _calibrated(search: Any) -> bool:
+    """Whether there are probabilities, the model's own or ours."""
+    best = getattr(search, "best_estimator_", None)
+    if best is None:  # before fit, scikit-learn asks the estimator
+        return hasattr(search.estimator, "predict_proba") or is_classifier(search.estimator)
+    return hasattr(best, "predict_proba") or search.calibration_ is not None
+
 
 FEW = 1000  # rows up to which libsvm refits in no time
 
@@ -54,20 +70,26 @@ class GradientSearchCV(BaseSearchCV):
 
     Parameters
     ----------
-    estimator : SVC, SVR, KernelRidge, or a Pipeline that ends in one of them
+    estimator : SVC, SVR, KernelRidge, KernelSVC, KernelSVR, or a Pipeline that ends in one of them
         The model to tune.  Transformers of a pipeline are fitted inside each fold.
     space : dict, list of dicts or None, default=None
         What to tune.  A dict maps names of parameters to ``(low, high)``,
         ``(low, high, "log")``, ``(low, high, "linear")``, a frozen distribution of
         :mod:`scipy.stats` (its support is the range), or a list of values; the gradient search is
-        run for every combination of listed values.  None tunes all continuous hyperparameters of
-        the model, in ranges that are read off the data.
+        run for every combination of listed values.  None as a range is one that is read off the
+        data; None for all tunes C, epsilon, alpha and what the kernel has.  For two classes
+        ``"threshold"`` can be named as well, which gives back a
+        :class:`~sklearn.model_selection.FixedThresholdClassifier` around the model, and for SVC
+        ``"class_weight"``, one for each class.  KernelSVC has `class_cost`, `margin` and
+        `threshold` of its own.
     scoring : str, callable, list, tuple or dict, default=None
-        As in :class:`~sklearn.model_selection.GridSearchCV`.  accuracy, balanced_accuracy,
-        neg_log_loss, neg_mean_squared_error, r2 and neg_mean_absolute_error have a smooth form
-        that the search descends on; with any other score it descends on the smooth form of
-        accuracy or of the mean squared error, and the score selects among the visited points.
-        With several scores the one named by `refit` leads, else the first.
+        As in :class:`~sklearn.model_selection.GridSearchCV`.  accuracy, balanced_accuracy, f1 and
+        F-beta, precision, recall, jaccard (also averaged over classes), matthews_corrcoef, roc_auc,
+        average_precision, neg_log_loss, neg_brier_score, r2 and the mean squared, absolute and
+        pinball errors have a smooth form that the search descends on; with any other score it
+        descends on the smooth form of accuracy or of the mean squared error, and the score selects
+        among the visited points.  With several scores the one named by `refit` leads, else the
+        first.
     n_jobs : int, default=None
         Threads over folds, classes and blocks of the kernel matrix.  Results with several threads
         agree with those of one thread, and with each other, up to rounding.
@@ -104,6 +126,14 @@ class GradientSearchCV(BaseSearchCV):
     exact_refit : bool, default=False
         Whether a search with `rank` refits the best point exactly.  By default the refitted model
         has the landmarks as its support vectors.
+    criterion : str, Criterion or callable, default=None
+        What the search descends on, if that is not the smooth form of the score: the name of a
+        criterion, a criterion with arguments of its own, or a function of (outputs, y) that returns
+        a value to be minimised and its gradient by the outputs (`check_gradient` checks it).
+        `scoring` still selects among the visited points.
+    pooled : bool, default=True
+        Whether the criterion is applied to the outputs of all folds at once, or to each fold and
+        averaged.
 
     Attributes
     ----------
@@ -148,6 +178,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         "memory_limit": [Interval(Real, 0, None, closed="neither")],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
         "exact_refit": ["boolean"],
+        "criterion": [str, callable, None],
+        "pooled": ["boolean"],
     }
 
     def __init__(
@@ -169,6 +201,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         memory_limit: float = 4000,
         rank: int | None = None,
         exact_refit: bool = False,
+        criterion: Any = None,
+        pooled: bool = True,
     ):
         super().__init__(
             estimator=estimator,
@@ -188,6 +222,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.memory_limit = memory_limit
         self.rank = rank
         self.exact_refit = exact_refit
+        self.criterion = criterion
+        self.pooled = pooled
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **params: Any) -> GradientSearchCV:
@@ -219,6 +255,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         splits = draw_folds(cv, X, y, routed.splitter.split)
         for _, ranges, model in combinations:
             _, _, targets, _ = check_inputs(model, X, y, list(model.bare(ranges)))
+            if "threshold" in model.bare(ranges) and len(targets.columns) > 1:
+                raise ValueError(
+                    f"space has a threshold, which is for two classes; y has "
+                    f"{len(np.asarray(targets.classes))}."
+                )
         scoring = Scoring(
             scorers,
             X,
@@ -229,7 +270,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.return_train_score,
         )
         log = Log(scoring, self._leading_metric(scorers), self.verbose)
-        criterion = self._criterion(scorers)
+        criterion = self._criterion(scorers, targets)
         with one_blas_thread:
             seconds = self._search(combinations, criterion, splits, log)
         results = self._collect(log, len(splits))
@@ -275,7 +316,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             for name, spec in ranges.items():
                 sign = model.adapter.signs.get(name.removeprefix(model.prefix), "any")
                 read_range(name, spec, Dimension(1.0, 2.0), sign)
-            tunable = {n: spec for n, spec in ranges.items() if n in model.hyperparameters}
+            tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
             used |= tunable.keys()
             combinations.append((listed, tunable, model))
         for _, ranges in parts:
@@ -287,6 +328,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     def _check_low_rank(self, model: Model) -> None:
         """Say at once if a model cannot be an expansion on landmarks."""
         machine = model.machine
+        if getattr(machine, "loss", None) in ("smooth_hinge", "logistic"):
+            raise ValueError(
+                f"rank={self.rank} is not for loss={machine.loss!r}; use 'modified_huber'."
+            )
         if not self.exact_refit and not can_install(machine):
             raise ValueError(
                 f"rank={self.rank} gives models with landmarks as support vectors, which "
@@ -303,7 +348,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         what = "cannot be tuned by gradient here" if name in known else "is not a parameter of it"
         raise ValueError(
             f"Invalid parameter {name!r} in space for estimator {model.whole!r}: it {what}; ranges "
-            f"can be given for {list(model.hyperparameters)}, lists of values for any parameter."
+            f"can be given for {list(model.tunable)}, lists of values for any parameter."
         )
 
     def _leading_metric(self, scorers: Any) -> str | None:
@@ -311,11 +356,14 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             return self.refit if isinstance(self.refit, str) else next(iter(scorers._scorers))
         return self.refit if isinstance(self.refit, str) else None
 
-    def _criterion(self, scorers: Any) -> Criterion:
+    def _criterion(self, scorers: Any, targets: Targets) -> Criterion:
         """Return what to descend on, and say so if it is not the leading score's own form."""
+        classifies = is_classifier(self.estimator)
+        if self.criterion is not None:
+            return read_criterion(self.criterion, targets.classes)
         if isinstance(scorers, _MultimetricScorer):
             scorers = scorers._scorers[self._leading_metric(scorers)]
-        criterion, is_own = criterion_for(scorers, is_classifier(self.estimator))
+        criterion, is_own = criterion_for(scorers, classifies, targets.classes)
         if not is_own:
             self._warn(default_surrogate_message(scorers, criterion))
         return criterion
@@ -369,6 +417,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     budget,
                     log.recorder(prepared, listed, space),
                     self.max_evals,
+                    self.pooled,
                 )
                 optimise = choose_optimiser(len(space))
                 tune(objective, nested_rows(prepared, rng), optimise, self.tol)
@@ -392,7 +441,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         for name, spec in ranges.items():
             bare = name.removeprefix(model.prefix)
             sign = model.adapter.signs.get(bare, "any")
-            dimensions[name] = read_range(name, spec, defaults[bare], sign)
+            base = model.adapter.by_class.get(bare, bare)
+            for each in defaults:
+                if each == bare or each.startswith(base + "["):
+                    full = name if each == bare else model.prefix + each
+                    dimensions[full] = read_range(name, spec, defaults[each], sign)
         return Space(dimensions)
 
     def _collect(self, log: Log, n_splits: int) -> dict[str, Any]:
@@ -413,17 +466,101 @@ multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _refit(self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
         clock = time.perf_counter()
-        self.best_estimator_ = best = self._fitted(entry, X, y, fit_params)
+        params, wrapped = dict(self.best_params_), read_model(self.estimator).wrapping
+        threshold = params.pop("threshold") if wrapped and "threshold" in params else None
+        best = self._fitted(entry, params, X, y, fit_params)
+        self._calibrate(entry, best, threshold)
+        if threshold is not None:  # scikit-learn's own way to say so
+            fitted, best = (
+                best,
+                FixedThresholdClassifier(
+                    best, threshold=threshold, response_method="decision_function"
+                ),
+            )
+            best.estimator_ = fitted
+        self.best_estimator_ = best
         self.refit_time_ = time.perf_counter() - clock
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
 
-    def _fitted(self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Any:
+    def _calibrate(self, entry: Entry, fitted: Any, threshold: float | None) -> None:
+        """Fit a sigmoid to the out-of-fold outputs of the best point, for `predict_proba`."""
+        prepared, evaluation = entry.prepared, entry.evaluation
+        self.calibration_: Any = None
+        if prepared is None or evaluation is None or prepared.targets.classes is None:
+            return
+        rows = np.concatenate(evaluation.test)
+        outputs = np.concatenate(evaluation.outputs)
+        model = read_model(fitted)
+        moved = threshold or getattr(model.machine, "threshold", 0.0)
+        sigmoid = Sigmoid(outputs + moved, prepared.targets.y[rows], np.ones(len(rows)))
+        self.calibration_ = sigmoid
+        if hasattr(model.machine, "calibration_"):
+            model.machine.calibration_ = sigmoid
+
+    @available_if(lambda self: _calibrated(self))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class.
+
+        The sigmoid behind it was fitted to the out-of-fold outputs of the best point, so it took no
+        further fit.  The class that `predict` chooses has the largest probability, unless a threshold
+        was tuned: then probabilities still rise with the output, and `predict` says the second
+        class where they exceed that of the threshold.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        best = self.best_estimator_
+        if hasattr(best, "predict_proba"):
+            return best.predict_proba(X)
+        model = read_model(getattr(best, "estimator_", best))
+        if model.transformers is not None:
+            X = model.whole[:-1].transform(X)
+        P = self.calibration_.probabilities(model.adapter.outputs(model.machine, X))
+        if isinstance(best, FixedThresholdClassifier):
+            return P
+        return agreeing(P, np.searchsorted(model.machine.classes_, model.machine.predict(X)))
+
+    def score(self, X: Any, y: Any = None, **params: Any) -> float:
+        """Return the score of the best model on new data.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels or targets.
+        **params : dict
+            Parameters for the scorer.
+
+        Returns
+        -------
+        score : float
+            By `scoring`, or by the estimator's own score.
+        """
+        best, scorer = getattr(self, "best_estimator_", None), getattr(self, "scorer_", None)
+        if isinstance(scorer, dict):
+            scorer = scorer[self.refit]
+        asks = "predict_proba" in str(getattr(scorer, "_response_method", ""))
+        if not asks or hasattr(best, "predict_proba") or self.calibration_ is None:
+            return super().score(X, y, **params)
+        probable = copy(self)  # scorers ask the search, which has probabilities
+        probable.best_estimator_ = self
+        return BaseSearchCV.score(probable, X, y, **params)
+
+    def _fitted(
+        self, entry: Entry, params: dict[str, Any], X: Any, y: Any, fit_params: Mapping[str, Any]
+    ) -> Any:
         """Return the best estimator, fitted on all rows.
 
         Where that may take long, training begins with the machines of the folds.
         """
-        best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+        best = clone(self.estimator).set_params(**clone(params, safe=False))
         model = read_model(best)
         # libsvm would stop at max_iter, and that is what was asked for
         ours = can_install(model.machine) and model.machine.max_iter == -1
@@ -432,8 +569,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         elif entry.prepared is not None:
             ours = ours and entry.prepared.n_rows > FEW
         if ours and entry.prepared is not None:
-            params = model.bare(entry.record["params"])
-            solver = own_solver(entry.prepared, params, entry.state, model.machine)
+            values = model.bare(entry.record["params"])
+            solver = own_solver(entry.prepared, values, entry.state, model.machine)
             try:
                 with solved_by(model.machine, solver):
                     return best.fit(X, y, **fit_params)
@@ -454,9 +591,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _warn_of(self, best: Entry) -> None:
         """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
-        for name, bound in best.space.on_bound(best.record["params"]).items():
+        for name, bound in best.space.on_bound(best.point).items():
             self._warn(
-                f"The best {name}={best.record['params'][name]:.4g} is on the bound {bound:.4g} of "
+                f"The best {name}={best.point[name]:.4g} is on the bound {bound:.4g} of "
                 f"its range; a wider range in space may do better."
             )
         if best.fault is not None:

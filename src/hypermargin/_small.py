@@ -231,7 +231,7 @@ class Squad:
 
 def is_for_squads(gram: Gram, roster: Roster, dual: Dual, bias: bool, effort: Effort) -> bool:
     """Whether machines are many, small and not to be trained very exactly."""
-    if len(roster) == 1 or not bias or effort.tol < POLISHED:
+    if len(roster) == 1 or not bias or dual.soft or effort.tol < POLISHED:
         return False
     return bool(roster.sizes.max() < len(gram) and np.isfinite(dual.upper).all())
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from ._block import CHUNK, NEWTON_EVERY, POLISHED, Block, Effort, free_rows
 from ._gram import Columns, Gram
@@ -67,6 +68,8 @@ def train(
     """
     if np.isinf(dual.upper).all():
         return _solve_unbounded(gram, members, dual, bias)
+    if dual.soft:
+        return _solve_soft(gram, members, dual, effort)
     if not bias or np.isinf(dual.upper).any():
         raise ValueError("this dual has no solver: bounds need a bias and must all be finite.")
     team = _Team(gram, members, dual, start)
@@ -78,16 +81,18 @@ def of_fold(dual: Dual, f: int, rows: np.ndarray | slice = slice(None)) -> Dual:
     """Return the dual of one fold, on some of its rows."""
     d = dual
     return Dual(
-        d.target[f, rows], d.lower[f, rows], d.upper[f, rows], d.kink[f, rows], d.ridge[f, rows]
-    )
+        d.target[f, rows], d.lower[f, rows], d.upper[f, rows], d.kink[f, rows], d.ridge[f, rows],
+        d.soft,
+    )  # fmt: skip
 
 
 def of_columns(dual: Dual, part: slice) -> Dual:
     """Return the dual of some columns, of all folds."""
     d = dual
     return Dual(
-        d.target[:, part], d.lower[:, part], d.upper[:, part], d.kink[:, part], d.ridge[:, part]
-    )
+        d.target[:, part], d.lower[:, part], d.upper[:, part], d.kink[:, part], d.ridge[:, part],
+        d.soft,
+    )  # fmt: skip
 
 
 def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) -> Trained:
@@ -106,6 +111,86 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
     gram.workers.map(solve, range(len(beta)), gram.budget)
     values = gram.combine(members, beta, _columns(gram, members))
     return Trained(beta, shift, values, used, np.zeros(len(beta)), True, 0)
+
+
+def _solve_soft(gram: Gram, members: np.ndarray, dual: Dual, effort: Effort) -> Trained:
+    """Train a soft loss by Newton's method on the outputs; fill in its ridge.
+
+    With  s = sigmoid((target - o) sign / soft)  the coefficients are  beta = bound s,  and their
+    curvature by the outputs is  h = |bound| s (1 - s) / soft.  A step solves the linear system of a
+    squared loss with ridge 1 / h and targets o + beta / h.
+    """
+    used = np.flatnonzero((dual.lower < dual.upper).any(axis=0))
+    gram.hold(members[used])
+    beta, shift = np.zeros(dual.target.shape), np.zeros(len(dual.target))
+    moved, steps = np.zeros(len(beta)), np.zeros(len(beta), dtype=int)
+
+    def solve(f: int) -> None:
+        rows = np.flatnonzero(dual.lower[f] < dual.upper[f])
+        K = gram.block(members[rows], members[rows]).astype(float)
+        machine = _SoftMachine(K, of_fold(dual, f, rows))
+        most = effort.max_iter or 100
+        while steps[f] < most and not effort.budget.expired():
+            steps[f] += 1
+            moved[f] = machine.step()
+            if moved[f] <= effort.tol:
+                break
+        beta[f, rows], shift[f] = machine.settled(), machine.bias
+        dual.ridge[f, rows] = 1.0 / machine.curvature()[1]
+
+    gram.workers.map(solve, range(len(beta)), gram.budget)
+    values = gram.combine(members, beta, _columns(gram, members))
+    converged = bool((moved <= 10 * effort.tol).all())
+    return Trained(beta, shift, values, used, moved, converged, int(steps.max(initial=0)))
+
+
+class _SoftMachine:
+    """One machine with a soft loss, on a dense block of the kernel matrix."""
+
+    def __init__(self, K: np.ndarray, dual: Dual):
+        self.K, self.dual = K, dual
+        self.bound = dual.lower + dual.upper  # one of the two is zero
+        self.beta, self.bias, self.outputs = np.zeros(len(K)), 0.0, np.zeros(len(K))
+        self.least = 0.01  # curvature of flat parts
+
+    def _short(self, outputs: np.ndarray) -> np.ndarray:
+        return np.sign(self.bound) * (self.dual.target - outputs) / self.dual.soft
+
+    def curvature(self, least: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coefficients that belong to the outputs, and h.
+
+        Flat parts are given a little curvature, so that its inverse is finite.
+        """
+        s = expit(self._short(self.outputs))
+        return self.bound * s, np.abs(self.bound) * np.maximum(s * (1 - s), least) / self.dual.soft
+
+    def settled(self) -> np.ndarray:
+        """Return the coefficients; those without curvature are at the bound that they are near."""
+        s = expit(self._short(self.outputs))
+        return np.where(s * (1.0 - s) < 1e-9, self.bound * np.round(s), self.beta)
+
+    def _objective(self, beta: np.ndarray, bias: float, outputs: np.ndarray) -> float:
+        loss = np.logaddexp(0.0, self._short(outputs)) * self.dual.soft
+        return 0.5 * float(beta @ (outputs - bias)) + float(np.abs(self.bound) @ loss)
+
+    def step(self) -> float:
+        """Take a step; return how far it would move the outputs in full.
+
+        Far from the solution most rows are on flat parts, and are given more curvature.
+        """
+        phi, h = self.curvature(self.least)
+        new, bias = SaddleSystem(self.K, 1.0 / h, True).solve(self.outputs + phi / h, 0.0)
+        outputs = self.K @ new + bias
+        full = float(np.abs(outputs - self.outputs).max())
+        here, there = (self.beta, self.bias, self.outputs), (new, bias, outputs)
+        value = self._objective(*here)
+        for t in 0.5 ** np.arange(20):
+            point = [(1.0 - t) * a + t * b for a, b in zip(here, there, strict=True)]
+            if self._objective(*point) <= value * (1.0 + 1e-12):
+                self.beta, self.bias, self.outputs = point[0], float(point[1]), point[2]
+                break
+        self.least = max(1e-12, 0.01 * self.least) if t == 1.0 else min(0.1, 10.0 * self.least)
+        return full
 
 
 def _columns(gram: Gram, members: np.ndarray) -> Columns:
