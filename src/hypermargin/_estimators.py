@@ -23,6 +23,8 @@ from ._losses import CLASSIFICATION, REGRESSION
 from ._probability import agreeing
 from ._problem import Design, Fold, Solution
 
+BLOCK = 2_000_000  # kernel values that are computed at a time
+
 
 class _KernelMachine(BaseEstimator):
     """What the two estimators have in common."""
@@ -101,7 +103,12 @@ class _KernelMachine(BaseEstimator):
         else:
             if sparse.issparse(X) != sparse.issparse(self.support_vectors_):
                 X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
-            K = self._kernel.block(Points.of(X), Points.of(self.support_vectors_), self._values)
+            vectors, size = Points.of(self.support_vectors_), max(1, BLOCK // len(self.support_))
+            parts = [Points.of(X[i : i + size]) for i in range(0, X.shape[0], size)]
+            blocks = [
+                self._kernel.block(p, vectors, self._values) @ self.dual_coef_.T for p in parts
+            ]
+            return np.vstack(blocks) + self.intercept_
         return K @ self.dual_coef_.T + self.intercept_
 
 

@@ -503,9 +503,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Return the probability of each class.
 
         The sigmoid behind it was fitted to the out-of-fold outputs of the best point, so it took no
-        further fit.  The class that `predict` chooses has the largest probability, unless a threshold
-        was tuned: then probabilities still rise with the output, and `predict` says the second
-        class where they exceed that of the threshold.
+        further fit.  The class that `predict` chooses has the largest probability, unless a
+        threshold was tuned: then probabilities still rise with the output, and `predict` says the
+        second class where they exceed that of the threshold.
 
         Parameters
         ----------
