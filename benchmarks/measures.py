@@ -4,6 +4,7 @@ Adult (a9a) and ijcnn1, 2,000 rows, ten draws, five folds, RBF machines.  The ot
 test part.  `--only TEXT` runs one of the two.
 """
 
+import tracemalloc
 import warnings
 from functools import partial
 from typing import Any
@@ -13,9 +14,10 @@ from scipy import sparse
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from benchmarks._common import load_all, measure_each, table
+from benchmarks._common import load_all, measure_each, table, timed
 from hypermargin import GradientSearchCV, KernelSVC
 from hypermargin._confusion import WeightedError
+from hypermargin._criteria import CRITERIA
 
 SEEDS = tuple(range(100, 110))
 ETA = 0.01
@@ -26,7 +28,7 @@ MODELS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "C+, C- tuned": (None, ("class_cost",)),
     "full weighted hinge": (None, ("class_cost", "margin")),
 }
-FLOORS = {"f1": 0.66, "weighted_error": 0.05}
+FLOORS = {"f1": 0.66, "weighted_error": 0.05, "milliseconds": 20}
 
 
 def weighted_error(y: np.ndarray, predicted: np.ndarray) -> float:
@@ -89,9 +91,26 @@ def ijcnn1(n: int, seeds: tuple[int, ...]) -> dict[str, Any]:
     return results
 
 
+def roc_auc(n: int) -> dict[str, float]:
+    """Return the time of value and gradient on many outputs, and the largest piece of memory."""
+    rng = np.random.default_rng(0)
+    y = (rng.uniform(size=n) < 0.3).astype(int)
+    outputs, weight = (rng.normal(size=n) + y)[:, None], np.ones(n)
+    times = [timed(lambda: CRITERIA["roc_auc"](outputs, y, weight))[0] for _ in range(9)]
+    tracemalloc.start()
+    CRITERIA["roc_auc"](outputs, y, weight)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return {"n": n, "milliseconds": 1e3 * float(np.median(times)), "megabytes": peak / 2**20}
+
+
 def run(quick: bool, only: str | None = None) -> dict[str, Any]:
     n, seeds = (300, SEEDS[:1]) if quick else (2_000, SEEDS)
-    tasks = {"a9a": partial(adult, n, seeds), "ijcnn1": partial(ijcnn1, n, seeds)}
+    tasks = {
+        "a9a": partial(adult, n, seeds),
+        "ijcnn1": partial(ijcnn1, n, seeds),
+        "roc_auc": partial(roc_auc, 20_000),
+    }
     return measure_each("measures", tasks, quick, only, keep=True)
 
 
@@ -123,6 +142,14 @@ def report(results: dict[str, Any]) -> str:
         *others, full = tests["True", "test"]
         if full > FLOORS["weighted_error"] or full > min(others):
             missed.append("full weighted hinge with a threshold")
+    if "roc_auc" in results:
+        r = results["roc_auc"]
+        parts.append(
+            f"Value and gradient of the smooth area under the ROC curve, {r['n']:,} outputs: "
+            f"{r['milliseconds']:.1f} ms, {r['megabytes']:.1f} MB at most."
+        )
+        if r["milliseconds"] > FLOORS["milliseconds"]:
+            missed.append("time of the area under the ROC curve")
     verdict = f"Floors missed: {', '.join(missed)}." if missed else "All floors are reached."
     floors = "F at least 0.66, weighted error at most 0.05 and the least of its line"
     return "\n\n".join([*parts, f"{verdict} ({floors}, both with a threshold.)"])

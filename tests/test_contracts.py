@@ -200,7 +200,7 @@ def test_criteria_that_need_no_smoothing_are_the_scores(name):
         from hypermargin._probability import Sigmoid
 
         sigmoid = Sigmoid(outputs, y, np.ones(len(y)))
-        slope, p = sigmoid.slope, sigmoid.probabilities(outputs)[:, 1]
+        slope, p = sigmoid.slope, sigmoid.calibration.probabilities(outputs)[:, 1]
         assert value == pytest.approx(criterion.score_func(y, p))
         # Platt's sigmoid is a logistic regression on the output
         from sklearn.linear_model import LogisticRegression

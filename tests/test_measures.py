@@ -250,6 +250,16 @@ def test_class_costs_come_back_as_class_weights():
     np.testing.assert_array_equal(search.predict(X), cold.predict(X))
 
 
+def test_tuned_class_weights_come_in_place_of_the_estimators_own():
+    X, y = imbalanced()
+    space = {"C": (0.5, 2.0), "class_weight": (0.9, 1.1)}
+    plain, balanced = (
+        GradientSearchCV(SVC(class_weight=w), space, cv=3, max_evals=2).fit(X, y)
+        for w in (None, "balanced")
+    )
+    np.testing.assert_allclose(plain.cv_results_["objective"], balanced.cv_results_["objective"])
+
+
 def test_costs_margins_and_threshold_of_our_own_estimator_are_tuned_together():
     X, y = imbalanced()
     space = {"gamma": None, "class_cost": None, "margin": None, "threshold": None}

@@ -18,7 +18,8 @@ DEAR = 4000  # rows from which evaluations on all of them are to be few
 WORK = 1e-2  # optimality gap on the way, where there are many rows; libsvm ends at 1e-3
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
 FEW_STEPS = 2  # evaluations of a level, where there are to be few; more if they gain much
-STARTS = 2  # places from which the first level descends; twice as many if it is the only one
+STARTS = 2  # places from which the first level descends; twice as many if it is the only one, or
+# if hyperparameters are many
 
 
 def tune(
@@ -40,7 +41,7 @@ def tune(
         if not len(space):  # nothing but listed values: a point of a grid
             level(np.empty(0))
             return level.best
-        n_starts = STARTS if several else 2 * STARTS
+        n_starts = STARTS if several and len(space) <= 3 else 2 * STARTS
         places = list(lattice(space, n_looks(objective)))
         if not several and len(places) < objective.max_evals:
             # cheap enough to look for minima in unusual places, too
@@ -83,7 +84,8 @@ def apart(ends: Sequence[Found], distance: float = 1.0) -> list[Found]:
 
 def n_looks(objective: Objective) -> int:
     """Return how many places to look at: more in more dimensions."""
-    return int(min({1: 8, 2: 24}.get(len(objective.space), 32), objective.max_evals))
+    usual = {1: 8, 2: 24, 3: 32}.get(len(objective.space), 12 * len(objective.space))
+    return int(min(usual, objective.max_evals))
 
 
 def spread(looks: Sequence[tuple[float, np.ndarray]], most: int, apart: float = 1.5) -> list:

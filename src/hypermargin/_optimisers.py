@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from ._compiled import compiled
 
-MOST_STEPS = 15
+STEPS = 5, 5  # most evaluations: a first number, and so many for each hyperparameter
 MUCH = 4.0  # gains of so many times the tolerance are worth another evaluation
 
 ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -119,11 +119,13 @@ def quadratic_model(
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
-    or after fifteen evaluations; if `most` is given, after so many unless the last one has gained
-    much; then the start is known to be good, and the first step is shorter.
+    or after a number of evaluations (15 for two hyperparameters); if `most` is given, after so many
+    unless the last one has gained much; then the start is known to be good, and the first step is
+    shorter.
     """
     radius = 0.8 if most is None else 0.6
-    enough = most = MOST_STEPS if most is None else most
+    limit = STEPS[0] + STEPS[1] * len(start)
+    enough = most = limit if most is None else most
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
     best = (theta, *value_and_grad(theta))
@@ -142,7 +144,7 @@ def quadratic_model(
         new = np.clip(theta + step, *bounds.T)
         seen.append((new, *value_and_grad(new)))
         gain = (value - seen[-1][1]) / scale
-        enough = MOST_STEPS if gain > MUCH * tol else most
+        enough = limit if gain > MUCH * tol else most
         length = np.abs(step).max()
         if gain < 0.25 * promise:
             radius = 0.5 * length

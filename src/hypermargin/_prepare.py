@@ -102,7 +102,7 @@ def prepare(
     values |= model.adapter.values_by_class(model.machine, targets)
     fit_params, sample_weight = _split_params(model, fit_params, len(targets.y))
     folds = [
-        Fold(test, _training_weight(model, targets, train, sample_weight, number))
+        Fold(test, _training_weight(model, targets, train, sample_weight, number, tuned))
         for number, (train, test) in enumerate(splits)
     ]
     if model.transformers is None:
@@ -212,11 +212,17 @@ def _split_params(
 
 
 def _training_weight(
-    model: Model, targets: Targets, train: np.ndarray, sample_weight: np.ndarray, number: int
+    model: Model,
+    targets: Targets,
+    train: np.ndarray,
+    sample_weight: np.ndarray,
+    number: int,
+    tuned: Sequence[str],
 ) -> np.ndarray:
     """Return the weight of every row in the training part of a fold, 0 outside of it.
 
-    A row that is listed twice has twice its weight.
+    A row that is listed twice has twice its weight.  Weights of classes that are tuned come in
+    place of the estimator's own.
     """
     y = targets.y[train]
     if targets.classes is not None:
@@ -229,7 +235,9 @@ def _training_weight(
             )
     elif not sample_weight[train].any():
         raise ValueError(f"the sample_weight of the training part of fold {number} is zero.")
-    factors = model.adapter.class_weight(model.machine, y, targets)
+    factors: Any = 1.0
+    if "class_weight" not in tuned:
+        factors = model.adapter.class_weight(model.machine, y, targets)
     weight = np.zeros(len(targets.y))
     np.add.at(weight, train, sample_weight[train] * factors)
     return weight

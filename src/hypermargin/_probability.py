@@ -11,6 +11,19 @@ from sklearn import metrics
 from ._criterion import Criterion, Valued, tally_matrix
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted sigmoid: what it takes to make probabilities of outputs."""
+
+    slope: float
+    offsets: np.ndarray
+
+    def probabilities(self, outputs: np.ndarray) -> np.ndarray:
+        """Return the probabilities of all classes for outputs of the same machines."""
+        tally = tally_matrix(outputs.shape[1])
+        return softmax(self.slope * (outputs @ tally) + self.offsets, axis=1)
+
+
 class Sigmoid:
     """A softmax of the classes' summed outputs with one slope and one offset per class.
 
@@ -40,9 +53,9 @@ class Sigmoid:
     def logits(self) -> np.ndarray:
         return self._logits(self._p)
 
-    def probabilities(self, outputs: np.ndarray) -> np.ndarray:
-        """Return the probabilities of all classes for outputs of the same machines."""
-        return softmax(self.slope * (outputs @ self.tally) + self.offsets, axis=1)
+    @property
+    def calibration(self) -> Calibration:
+        return Calibration(self.slope, self.offsets)
 
     def _logits(self, p: np.ndarray) -> np.ndarray:
         return p[0] * self._z + np.append(0.0, p[1:])

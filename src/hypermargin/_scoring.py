@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_method_params
 from ._criterion import Criterion
 from ._objective import Visit
 from ._prepare import Prepared
-from ._probability import Sigmoid
+from ._probability import Calibration, Sigmoid
 from ._problem import Evaluation
 
 
@@ -169,12 +169,12 @@ def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
     if prepared.targets.classes is None:
         return _RegressorStandIn(prepared, outputs_at)
 
-    def calibration() -> Sigmoid:
+    def calibration() -> Calibration:
         """Fit the sigmoid on the other folds' outputs, so that the fold's own score is honest."""
         others = [g for g in range(len(evaluation.test)) if g != f] or [f]
         rows = np.concatenate([evaluation.test[g] for g in others])
         outputs = np.concatenate([evaluation.outputs[g] for g in others])
-        return Sigmoid(outputs, prepared.targets.y[rows], np.ones(len(rows)))
+        return Sigmoid(outputs, prepared.targets.y[rows], np.ones(len(rows))).calibration
 
     return _ClassifierStandIn(prepared, outputs_at, calibration)
 

@@ -494,9 +494,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         model = read_model(fitted)
         moved = threshold or getattr(model.machine, "threshold", 0.0)
         sigmoid = Sigmoid(outputs + moved, prepared.targets.y[rows], np.ones(len(rows)))
-        self.calibration_ = sigmoid
+        self.calibration_ = sigmoid.calibration
         if hasattr(model.machine, "calibration_"):
-            model.machine.calibration_ = sigmoid
+            model.machine.calibration_ = self.calibration_
 
     @available_if(lambda self: _calibrated(self))
     def predict_proba(self, X: Any) -> np.ndarray:
