@@ -259,7 +259,9 @@ class Gram:
             return unit * out
         index = np.arange(cols.start, cols.stop) if isinstance(cols, slice) else cols
         for part in self._blocks(np.arange(len(rows)), len(index)):
-            out[part] = self.block(rows[part], index) @ scaled
+            # (for a handful of columns BLAS may raise floating-point flags that mean nothing)
+            block = np.ascontiguousarray(self.block(rows[part], index))
+            dot_rows(block, np.arange(len(part)), 0, scaled, out[part[0] : part[-1] + 1])
         return unit * out
 
     def pullback(self, E: np.ndarray, groups: Sequence[tuple]) -> Params:
