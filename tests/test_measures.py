@@ -228,6 +228,31 @@ def test_a_tuned_threshold_raises_f1_and_is_given_back_as_scikit_learns_own():
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(within)).predict(X), expected)
 
 
+def test_knobs_are_fitted_for_scorers_that_are_plain_functions():
+    X, y = imbalanced(n=150)
+
+    def accuracy(model, X, y):
+        return model.score(X, y)
+
+    for estimator, knobs in ((SVC(), ["class_weight"]), (KernelSVC(), ["margin"])):
+        space = dict.fromkeys(["C", "threshold", *knobs])
+        search = GradientSearchCV(estimator, space, scoring=accuracy, cv=3, max_evals=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search.fit(X, y)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+        assert search.n_features_in_ == 3
+
+
+def test_a_fold_of_one_class_is_told():
+    X, y = imbalanced(n=120)
+    first = np.flatnonzero(y == 0)[:20]
+    cv = [(np.setdiff1d(np.arange(120), first), first)]
+    search = GradientSearchCV(SVC(), {"C": None}, scoring="roc_auc", cv=cv, pooled=False)
+    with pytest.raises(ValueError, match="both classes"):
+        search.fit(X, y)
+
+
 def test_the_threshold_of_a_pipeline_wraps_all_of_it():
     X, y = imbalanced()
     space = {"svc__C": None, "threshold": (-1.0, 1.0)}

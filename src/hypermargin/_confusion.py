@@ -106,15 +106,17 @@ class SmoothBalancedError(ConfusionCriterion):
 
 @dataclass(frozen=True)
 class SmoothMatthews(ConfusionCriterion):
-    """One minus the correlation of Matthews; 1 where only one class is predicted."""
+    """One minus the correlation of Matthews; 1 where there is, or is predicted, one class only."""
 
     score_func = staticmethod(metrics.matthews_corrcoef)
     label = "one minus the smooth correlation of Matthews"
 
     def measure(self, M: np.ndarray) -> Valued:
         true, put = M.sum(axis=1), M.sum(axis=0)
+        if min(1.0 - true @ true, 1.0 - put @ put) < 1e-12:
+            return 1.0, np.zeros_like(M)
         agreement = np.trace(M) - true @ put
-        spread = np.sqrt(max((1.0 - true @ true) * (1.0 - put @ put), 1e-300))
+        spread = np.sqrt((1.0 - true @ true) * (1.0 - put @ put))
         d_agreement = np.eye(len(M)) - np.broadcast_to(true, M.shape)
         d_spread = -(1.0 - true @ true) / spread * np.broadcast_to(put, M.shape)
         value = agreement / spread

@@ -94,6 +94,11 @@ class UserCriterion(Criterion):
                 f"criterion={self.function!r} returned {type(found).__name__}; it must return a "
                 "value and a gradient."
             )
+        if np.ndim(found[0]) != 0 or not np.isfinite(found[0]):
+            raise ValueError(
+                f"criterion={self.function!r} returned the value {found[0]!r}; it must be a finite "
+                "number."
+            )
         gradient = np.asarray(found[1], dtype=float)
         if gradient.shape != flat.shape or not np.isfinite(gradient).all():
             raise ValueError(

@@ -20,6 +20,7 @@ from ._budget import Workers
 from ._exact import CrossValidation
 from ._kernels import KERNELS, Points
 from ._losses import CLASSIFICATION, REGRESSION
+from ._prepare import check_square
 from ._probability import agreeing
 from ._problem import Design, Fold, Solution
 
@@ -48,6 +49,8 @@ class _KernelMachine(BaseEstimator):
 
     def _train(self, X: Any, targets: Targets, sample_weight: Any) -> None:
         """Train one machine per column, and keep the rows that any of them needs."""
+        if self.kernel == "precomputed":
+            check_square(X)
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         adapter, points = self._adapter, Points.of(X)
         self._check_weight(weight, targets)

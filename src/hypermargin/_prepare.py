@@ -155,11 +155,11 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
         estimator=model.machine,
     )
     if model.machine.kernel == "precomputed":
-        _check_square(X)
+        check_square(X)
     return X, y
 
 
-def _check_square(K: Any) -> None:
+def check_square(K: Any) -> None:
     if sparse.issparse(K):
         raise TypeError("Sparse precomputed kernels are not supported.")
     if K.shape[0] != K.shape[1]:
@@ -304,7 +304,7 @@ def _own_design(
     if _needs_gamma(model, tuned):
         fixed["gamma"] = model.adapter.gamma(model.machine, parts[0])
     if model.machine.kernel == "precomputed":
-        _check_square(parts[0])
+        check_square(parts[0])
         # machines never ask for similarities between test rows, which nobody knows
         unknown = np.zeros((len(test), len(test)))
         parts = [np.hstack([parts[0], parts[1].T]), np.hstack([parts[1], unknown])]

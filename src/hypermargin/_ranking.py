@@ -86,6 +86,11 @@ class RankingCriterion(Criterion):
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         rho, add_rho = spread_of(outputs, weight)
         o, positive = outputs[:, 0], y == 1
+        if not weight[positive].any() or not weight[~positive].any():
+            raise ValueError(
+                f"{self.label} needs rows of both classes among those that it is applied to; use "
+                "stratified folds, or pooled=True."
+            )
         gradient = np.empty_like(o)
         value, gradient[positive], gradient[~positive] = self.loss(
             o[positive], o[~positive], weight[positive], weight[~positive], 3.0 * rho / self.t

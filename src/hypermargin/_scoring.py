@@ -17,6 +17,7 @@ import numpy as np
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.model_selection._validation import _score
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
@@ -90,11 +91,16 @@ class Scoring:
             return _score(model, X, y, self.scorer, params, self.error_score)
 
     def _fitted(self, prepared: Prepared, visit: Visit, train: np.ndarray) -> tuple[Any, float]:
-        model = clone(prepared.model.whole).set_params(**visit.params)
+        values = prepared.assembled(visit.params)
+        wrapped = prepared.model.wrapping and "threshold" in values
+        threshold = values.pop("threshold") if wrapped else None
+        model = clone(prepared.model.whole).set_params(**values)
         X, y = _safe_split(model, self.X, self.y, train)
         params = _check_method_params(self.X, params=dict(self.fit_params), indices=train)
         clock = time.perf_counter()
         model.fit(X, y, **params)
+        if threshold is not None:
+            model = with_threshold(model, threshold)
         return model, time.perf_counter() - clock
 
     def failures(self, error: str, n_folds: int) -> list[dict[str, Any]]:
@@ -116,6 +122,18 @@ class Scoring:
         if isinstance(self.scorer, _MultimetricScorer):
             return {name: self.error_score for name in self.scorer._scorers}
         return self.error_score
+
+
+def with_threshold(fitted: Any, threshold: float) -> FixedThresholdClassifier:
+    """Return scikit-learn's own wrapper around a fitted model, as fitted."""
+    model = FixedThresholdClassifier(
+        fitted, threshold=threshold, response_method="decision_function"
+    )
+    model.estimator_ = fitted
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(fitted, name):
+            setattr(model, name, getattr(fitted, name))
+    return model
 
 
 def _take(y: Any, rows: np.ndarray) -> Any:

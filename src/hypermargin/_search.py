@@ -47,7 +47,7 @@ from ._prepare import (
 )
 from ._probability import Sigmoid, agreeing
 from ._refit import NotSolved, can_install, own_solver, solved_by
-from ._scoring import Scoring, default_surrogate_message
+from ._scoring import Scoring, default_surrogate_message, with_threshold
 from ._space import Dimension, Space, read_range, read_space
 
 
@@ -470,14 +470,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         threshold = params.pop("threshold") if wrapped and "threshold" in params else None
         best = self._fitted(entry, params, X, y, fit_params)
         self._calibrate(entry, best, threshold)
-        if threshold is not None:  # scikit-learn's own way to say so
-            fitted, best = (
-                best,
-                FixedThresholdClassifier(
-                    best, threshold=threshold, response_method="decision_function"
-                ),
-            )
-            best.estimator_ = fitted
+        if threshold is not None:
+            best = with_threshold(best, threshold)
         self.best_estimator_ = best
         self.refit_time_ = time.perf_counter() - clock
         if hasattr(best, "feature_names_in_"):

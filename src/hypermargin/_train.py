@@ -129,7 +129,7 @@ def _solve_soft(gram: Gram, members: np.ndarray, dual: Dual, effort: Effort) -> 
         rows = np.flatnonzero(dual.lower[f] < dual.upper[f])
         K = gram.block(members[rows], members[rows]).astype(float)
         machine = _SoftMachine(K, of_fold(dual, f, rows))
-        most = effort.max_iter or 100
+        most = min(effort.max_iter or 100, 100)  # elsewhere it counts pairs, which cost less
         while steps[f] < most and not effort.budget.expired():
             steps[f] += 1
             moved[f] = machine.step()
@@ -189,6 +189,8 @@ class _SoftMachine:
             if self._objective(*point) <= value * (1.0 + 1e-12):
                 self.beta, self.bias, self.outputs = point[0], float(point[1]), point[2]
                 break
+        else:
+            t = 0.0
         self.least = max(1e-12, 0.01 * self.least) if t == 1.0 else min(0.1, 10.0 * self.least)
         return full
 
