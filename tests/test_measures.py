@@ -330,6 +330,7 @@ def test_a_criterion_of_ones_own_is_descended_on():
     )
     search = GradientSearchCV(SVC(), criterion=squares, cv=3).fit(X, y)
     named = GradientSearchCV(SVC(), criterion="squared_labels", cv=3).fit(X, y)
+    assert search.best_index_ == np.argmin(search.cv_results_["objective"])
     half = 0.5 * min(search.cv_results_["objective"])
     assert half == pytest.approx(min(named.cv_results_["objective"]), rel=0.02)
 

@@ -48,7 +48,8 @@ class Log:
     `leading` is the name of the metric that `score` in the records shows, None for a single one.
     """
 
-    def __init__(self, scoring: Scoring, leading: str | None, verbose: int):
+    def __init__(self, scoring: Scoring, leading: str | None, verbose: int, by_loss: bool = False):
+        self.by_loss = by_loss  # whether the least loss is the best, whatever the scores are
         self.scoring = scoring
         self.leading = leading
         self.verbose = verbose
@@ -125,7 +126,7 @@ class Log:
             np.array([e.record[key] for e in stateful]) for key in ("score", "objective")
         )
         for k, entry in enumerate(stateful):
-            if k != best_index(scores, losses):
+            if k != best_index(0.0 * scores if self.by_loss else scores, losses):
                 entry.state = None
 
     def best(self) -> Entry:
@@ -133,6 +134,8 @@ class Log:
         kept = self.kept()
         records = [entry.record for entry in kept]
         scores, losses = ([record[key] for record in records] for key in ("score", "objective"))
+        if self.by_loss:
+            return kept[best_index(np.zeros(len(kept)), np.array(losses))]
         return kept[best_index(np.array(scores), np.array(losses))]
 
     def settle(self, entry: Entry, budget: Budget) -> None:

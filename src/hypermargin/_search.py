@@ -130,7 +130,8 @@ class GradientSearchCV(BaseSearchCV):
         What the search descends on, if that is not the smooth form of the score: the name of a
         criterion, a criterion with arguments of its own, or a function of (outputs, y) that returns
         a value to be minimised and its gradient by the outputs (`check_gradient` checks it).
-        `scoring` still selects among the visited points.
+        `scoring`, if it is given, still selects among the visited points; otherwise the one with
+        the least of the criterion is the best.
     pooled : bool, default=True
         Whether the criterion is applied to the outputs of all folds at once, or to each fold and
         averaged.
@@ -269,7 +270,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.error_score,
             self.return_train_score,
         )
-        log = Log(scoring, self._leading_metric(scorers), self.verbose)
+        by_loss = self.criterion is not None and self.scoring is None
+        log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss)
         criterion = self._criterion(scorers, targets)
         with one_blas_thread:
             seconds = self._search(combinations, criterion, splits, log)
@@ -289,6 +291,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
             self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            if by_loss and not callable(self.refit):
+                losses = results["objective"]
+                self.best_index_ = best_index(np.zeros(len(losses)), np.asarray(losses))
             if callable(self.refit):  # what it chooses is evaluated at the final tolerance, too
                 log.settle(log.kept()[self.best_index_], Budget())
                 self.cv_results_ = results = self._collect(log, len(splits))
