@@ -351,6 +351,23 @@ def test_criteria_that_cannot_be_used_are_refused(criterion, message):
         GradientSearchCV(SVC(), {"C": None}, criterion=criterion, cv=3).fit(X, y)
 
 
+def test_without_a_refit_there_are_no_probabilities_and_it_is_said():
+    X, y = make_data(2)
+    search = GradientSearchCV(
+        SVC(), {"C": None}, scoring="neg_log_loss", cv=3, max_evals=2, refit=False
+    ).fit(X, y)
+    for method, arguments in (("predict_proba", (X,)), ("score", (X, y))):
+        with pytest.raises(AttributeError, match="refit=False"):
+            getattr(search, method)(*arguments)
+
+
+def test_a_quantile_is_a_fraction():
+    X, y = make_data(0)
+    space = {"C": None, "quantile": (0.1, 2.0)}
+    with pytest.raises(ValueError, match=r"quantile.*between 0 and 1"):
+        GradientSearchCV(KernelSVR(loss="pinball"), space, cv=3).fit(X, y)
+
+
 def test_a_wrong_gradient_is_told():
     def wrong(outputs, y):
         return float(np.sum(outputs**2)), outputs
@@ -408,7 +425,7 @@ def test_thresholds_that_follow_from_the_outputs():
     one = np.ones(len(y))
     precision, recall, _ = metrics.precision_recall_curve(y, outputs[:, 0])
     at_recall = 1.0 - PrecisionAtRecall(t=1e5, recall=0.8)(outputs, y, one)[0]
-    assert at_recall == pytest.approx(precision[recall >= 0.8][-1], abs=0.03)
+    assert at_recall == pytest.approx(precision[recall >= 0.8][-1], abs=0.02)
     at_precision = 1.0 - RecallAtPrecision(t=1e5, precision=0.5)(outputs, y, one)[0]
     assert at_precision == pytest.approx(recall[precision >= 0.5].max(), abs=0.02)
     even = 1.0 - type(CRITERIA["break_even"])(t=1e5)(outputs, y, one)[0]

@@ -67,7 +67,7 @@ class Adapter:
         "gamma": "positive",
         "alpha": "positive",
         "epsilon": "non-negative",
-        "quantile": "positive",
+        "quantile": "fraction",
         "class_cost": "positive",
         "class_weight": "positive",
         "margin": "positive",

@@ -144,10 +144,6 @@ class WeightedError(ConfusionCriterion):
         dM = np.array([[0.0, self.eta], [1.0, 0.0]]) / unit
         return float((dM * M).sum()), dM
 
-    def score(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray) -> float:
-        cost = np.where(y == 1, 1.0, self.eta) * weight
-        return -float((cost * (predicted != y)).sum() / cost.sum())
-
 
 @dataclass(frozen=True)
 class ExpectedCost(ConfusionCriterion):
@@ -166,10 +162,6 @@ class ExpectedCost(ConfusionCriterion):
         if len(table) != len(M):
             raise ValueError(f"costs are for {len(table)} classes, but y has {len(M)}.")
         return float((table * M).sum()), table
-
-    def score(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray) -> float:
-        paid = np.asarray(self.costs, dtype=float)[y, predicted]
-        return -float((weight * paid).sum() / weight.sum())
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def value_and_grad(
 
     Parameters
     ----------
-    estimator : SVC, SVR, KernelRidge, or a Pipeline that ends in one of them
+    estimator : SVC, SVR, KernelRidge, KernelSVC, KernelSVR, or a Pipeline that ends in one of them
         Everything that `params` does not name is taken from it.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data; a square kernel matrix with ``kernel="precomputed"``.
@@ -83,11 +83,11 @@ def value_and_grad(
     read_model(estimator)
     model = read_model(clone(estimator).set_params(**params))
     model.machine._validate_params()
+    known = [n for n in model.tunable if n.removeprefix(model.prefix) not in model.adapter.by_class]
     for name in params:
-        if name not in model.tunable:
+        if name not in known:
             raise ValueError(
-                f"params names {name!r}, which cannot be differentiated here; "
-                f"use some of {list(model.tunable)}."
+                f"params names {name!r}, which cannot be differentiated here; use some of {known}."
             )
     X, y = indexable(X, y)
     splits = draw_folds(check_cv(cv, y, classifier=is_classifier(estimator)), X, y, {})

@@ -140,12 +140,20 @@ class SmoothAveragePrecision(RankingCriterion):
 class AtThreshold(RankingCriterion):
     """A measure at a threshold that follows from the outputs.
 
-    With `n` of the outputs counted below it, the threshold moves with an output by that output's
-    part of the slope of the count.  Where no output is near it is not unique, and stays.
+    Where a count of outputs is fixed, the threshold moves with an output by that output's part of
+    the slope of the count.  Where no output is near it is not unique, and stays.
     """
 
-    def _recall(self, up, w_up, down, w_down, h, theta):
-        """Return tp and fp at a threshold, and their slopes by every output."""
+    def counts(
+        self,
+        up: np.ndarray,
+        w_up: np.ndarray,
+        down: np.ndarray,
+        w_down: np.ndarray,
+        h: float,
+        theta: float,
+    ) -> tuple[float, float, np.ndarray, np.ndarray]:
+        """Return true and false positives at a threshold, and their slopes by every output."""
         tp = w_up.sum() - SmoothCounts(up, w_up, h)(theta)[0]
         fp = w_down.sum() - SmoothCounts(down, w_down, h)(theta)[0]
         return float(tp), float(fp), w_up * _slope(up - theta, h), w_down * _slope(down - theta, h)
@@ -177,7 +185,7 @@ class PrecisionAtRecall(AtThreshold):
         self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
     ) -> tuple[float, np.ndarray, np.ndarray]:
         theta = SmoothCounts(up, w_up, h).quantile((1.0 - self.recall) * w_up.sum())
-        tp, fp, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
+        tp, fp, d_up, d_down = self.counts(up, w_up, down, w_down, h, theta)
         # recall is fixed, so only false positives move
         d_fp = -tp / (tp + fp) ** 2
         return 1.0 - tp / (tp + fp), d_fp * d_down.sum() * _share(d_up), -d_fp * d_down
@@ -194,7 +202,7 @@ class BreakEven(AtThreshold):
     ) -> tuple[float, np.ndarray, np.ndarray]:
         everyone = np.concatenate([up, down]), np.concatenate([w_up, w_down])
         theta = SmoothCounts(*everyone, h).quantile(w_down.sum())
-        tp, _, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
+        tp, _, d_up, d_down = self.counts(up, w_up, down, w_down, h, theta)
         moves = _share(np.concatenate([d_up, d_down]))
         unit = w_up.sum()
         g_up = d_up - d_up.sum() * moves[: len(up)]
@@ -239,7 +247,7 @@ class RecallAtPrecision(AtThreshold):
         theta = ends[first]
         if first > 0 and values[first - 1] < 0.0 < values[first]:
             theta = brentq(surplus, ends[first - 1], ends[first], xtol=1e-15, rtol=1e-15)
-        tp, _, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
+        tp, _, d_up, d_down = self.counts(up, w_up, down, w_down, h, theta)
         p, unit = self.precision, w_up.sum()
         # surplus(theta, outputs) = 0 says how theta moves
         by_theta = -(1.0 - p) * d_up.sum() + p * d_down.sum()
@@ -250,13 +258,22 @@ class RecallAtPrecision(AtThreshold):
             rate * p * d_down / unit,
         )
 
-    def _missed(self, up, down, w_up, w_down, h, ends):
+    def _missed(
+        self,
+        up: np.ndarray,
+        down: np.ndarray,
+        w_up: np.ndarray,
+        w_down: np.ndarray,
+        h: float,
+        ends: np.ndarray,
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return what is missing at the threshold of the largest precision, and its gradients."""
         positives, negatives = SmoothCounts(up, w_up, h), SmoothCounts(down, w_down, h)
-        tp = positives.total - positives(ends)[0]
-        put = tp + negatives.total - negatives(ends)[0]
+        above = positives.total - positives(ends)[0]
+        put = above + negatives.total - negatives(ends)[0]
         known = put > 1e-9 * (positives.total + negatives.total)
-        theta = ends[known][np.argmax(tp[known] / put[known])]
-        tp, fp, d_up, d_down = self._recall(up, w_up, down, w_down, h, theta)
-        put = tp + fp
-        value = 1.0 + self.precision - tp / put
-        return value, -d_up * fp / put**2, d_down * tp / put**2
+        theta = ends[known][np.argmax(above[known] / put[known])]
+        tp, fp, d_up, d_down = self.counts(up, w_up, down, w_down, h, theta)
+        all_put = tp + fp
+        value = 1.0 + self.precision - tp / all_put
+        return value, -d_up * fp / all_put**2, d_down * tp / all_put**2

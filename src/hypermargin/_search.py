@@ -15,7 +15,7 @@ from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import FixedThresholdClassifier, check_cv
-from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._search import BaseSearchCV, _check_refit
 from sklearn.model_selection._validation import (
     _insert_error_scores,
     _warn_or_raise_about_fit_failures,
@@ -514,6 +514,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
+        _check_refit(self, "predict_proba")
         check_is_fitted(self)
         best = self.best_estimator_
         if hasattr(best, "predict_proba"):
@@ -544,9 +545,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """
         best, scorer = getattr(self, "best_estimator_", None), getattr(self, "scorer_", None)
         if isinstance(scorer, dict):
-            scorer = scorer[self.refit]
+            scorer = scorer.get(self.refit)
         asks = "predict_proba" in str(getattr(scorer, "_response_method", ""))
-        if not asks or hasattr(best, "predict_proba") or self.calibration_ is None:
+        calibrated = getattr(self, "calibration_", None) is not None
+        if not asks or not calibrated or hasattr(best, "predict_proba"):
             return super().score(X, y, **params)
         probable = copy(self)  # scorers ask the search, which has probabilities
         probable.best_estimator_ = self

@@ -153,7 +153,8 @@ def _values(name: str, values: Any) -> list:
 def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension:
     """Turn one entry of the user's space into a Dimension, or say what is wrong with it.
 
-    `sign` tells what the estimator accepts: "positive", "non-negative" or "any" numbers.
+    `sign` tells what the estimator accepts: "positive", "non-negative" or "any" numbers, or a
+    "fraction" between 0 and 1.
     """
     if spec is None:
         return default
@@ -181,6 +182,8 @@ def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension
         )
     if (sign == "positive" and low <= 0) or (sign == "non-negative" and low < 0):
         raise ValueError(f"space[{name!r}] has lower bound {low!r}; {name} must be {sign}.")
+    if sign == "fraction" and not 0 < low < high < 1:
+        raise ValueError(f"space[{name!r}]=({low!r}, {high!r}) must be between 0 and 1.")
     if scale == "log" and low <= 0:
         raise ValueError(
             f"space[{name!r}] has lower bound {low!r}; a logarithmic scale needs one above 0."
