@@ -16,8 +16,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from benchmarks._common import load_all, measure_each, table, timed
 from hypermargin import GradientSearchCV, KernelSVC
-from hypermargin._confusion import WeightedError
-from hypermargin._criteria import CRITERIA
+from hypermargin.criteria import CRITERIA, WeightedError
 
 SEEDS = tuple(range(100, 110))
 ETA = 0.01

@@ -19,9 +19,9 @@ from benchmarks._common import Sample, draw, load_all, measure_each, read_result
 from hypermargin import GradientSearchCV
 from hypermargin._adapters import read_model
 from hypermargin._budget import Workers
-from hypermargin._criteria import criterion_for
 from hypermargin._objective import validation_loss
 from hypermargin._prepare import default_dimensions, prepare
+from hypermargin.criteria import criterion_for
 
 TWO_CLASSES = (
     "parkinsons", "diabetes", "heart", "ionosphere", "breast_cancer_wisconsin",

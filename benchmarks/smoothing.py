@@ -13,8 +13,8 @@ from sklearn.svm import SVC
 from benchmarks._common import load_merged, table
 from hypermargin._adapters import read_model
 from hypermargin._budget import Workers
-from hypermargin._criteria import SmoothError
 from hypermargin._prepare import prepare
+from hypermargin.criteria import SmoothError
 
 STEEPNESS = (5, 10, 20, 40)
 

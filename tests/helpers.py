@@ -9,9 +9,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from hypermargin._adapters import read_model
 from hypermargin._budget import Workers
-from hypermargin._criteria import criterion_for
 from hypermargin._objective import validation_loss
 from hypermargin._prepare import prepare
+from hypermargin.criteria import criterion_for
 
 # A point of each kernel's hyperparameters at which small standardised data are well behaved; the
 # sigmoid kernel is nearly positive definite there.

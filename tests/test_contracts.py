@@ -8,12 +8,12 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from hypermargin._adapters import ADAPTERS, SVCAdapter
 from hypermargin._confusion import ExpectedCost, SmoothBalancedError, SmoothError
-from hypermargin._criteria import CRITERIA
 from hypermargin._kernels import KERNELS, Points, make_kernel
 from hypermargin._losses import LOSSES, Rows
 from hypermargin._optimisers import OPTIMISERS
 from hypermargin._rowwise import SmoothAbsoluteError
 from hypermargin._space import Dimension, Space, lattice
+from hypermargin.criteria import CRITERIA
 
 RNG = np.random.default_rng(0)
 
@@ -118,7 +118,8 @@ def test_losses_propose_ranges(loss):
 def of_classes(criterion, n_classes):
     """Return the criterion, with a table of costs that has the right size."""
     if isinstance(criterion, ExpectedCost):
-        return ExpectedCost(costs=tuple(map(tuple, RNG.uniform(0, 3, (n_classes, n_classes)))))
+        wrong = 1.0 - np.eye(n_classes)
+        return ExpectedCost(costs=wrong + RNG.uniform(0, 1, (n_classes, n_classes)))
     return criterion
 
 

@@ -11,7 +11,7 @@ from sklearn import metrics
 from sklearn.svm import SVC
 
 from hypermargin import GradientSearchCV
-from hypermargin._criteria import CRITERIA, Criterion
+from hypermargin.criteria import CRITERIA
 
 ROOT = Path(__file__).parent.parent
 
@@ -33,7 +33,7 @@ def test_the_readme_runs_from_top_to_bottom():
 
 def test_the_criterion_of_the_documentation_is_picked_up(monkeypatch):
     (block,) = blocks("docs/extending.md")
-    names = {"Criterion": Criterion, "metrics": metrics, "np": np}
+    names: dict = {}
     exec(block, names)
     criterion = names["SquaredHinge"]()
     outputs, y = np.random.default_rng(0).normal(size=(12, 1)), np.arange(12) % 2
@@ -53,3 +53,10 @@ def test_the_criterion_of_the_documentation_is_picked_up(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # no word of a missing smooth form
         GradientSearchCV(SVC(), {"C": (0.01, 1e3)}, scoring=scorer, cv=3).fit(X, y)
+
+
+def test_the_documentation_lists_all_criteria():
+    page = (ROOT / "docs" / "measures.md").read_text()
+    for name, criterion in CRITERIA.items():
+        assert f"`{name}`" in page
+        assert f"`{type(criterion).__name__}(" in page

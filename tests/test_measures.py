@@ -8,6 +8,7 @@ import pytest
 from helpers import Differentiated, assert_gradient, make_data
 from scipy import sparse
 from sklearn import metrics
+from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
@@ -15,11 +16,25 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hypermargin import GradientSearchCV, KernelSVC, KernelSVR, check_gradient, value_and_grad
-from hypermargin._confusion import ExpectedCost, SmoothFBeta, WeightedError
-from hypermargin._criteria import CRITERIA, criterion_for
+from hypermargin import (
+    GradientSearchCV,
+    KernelSVC,
+    KernelSVR,
+    check_gradient,
+    criteria,
+    value_and_grad,
+)
 from hypermargin._losses import CLASSIFICATION, REGRESSION
-from hypermargin._ranking import PrecisionAtRecall, RecallAtPrecision, SmoothCounts
+from hypermargin._ranking import SmoothCounts
+from hypermargin.criteria import (
+    CRITERIA,
+    ExpectedCost,
+    PrecisionAtRecall,
+    RecallAtPrecision,
+    SmoothFBeta,
+    WeightedError,
+    criterion_for,
+)
 
 KNOBS = {"class_cost[0]": 0.7, "class_cost[1]": 1.6, "margin[0]": 1.2, "margin[1]": 0.8}
 SCORES = [
@@ -343,11 +358,20 @@ def test_a_criterion_of_ones_own_is_descended_on():
         (lambda o, y: (1.0, np.zeros(3)), "of the outputs' shape"),
         (lambda o, y: (1.0, np.full(len(o), np.nan)), "not finite"),
         ("r2", "is for regressors"),
+        (PrecisionAtRecall, r"is a class; give PrecisionAtRecall\(...\)"),
+        (ExpectedCost(costs=1.0 - np.eye(3)), "costs are for 3 classes, but y has 2"),
     ],
 )
 def test_criteria_that_cannot_be_used_are_refused(criterion, message):
     X, y = make_data(2)
     with pytest.raises((ValueError, TypeError), match=message):
+        GradientSearchCV(SVC(), {"C": None}, criterion=criterion, cv=3).fit(X, y)
+
+
+@pytest.mark.parametrize("criterion", ["f1", "roc_auc", WeightedError(eta=0.1)])
+def test_criteria_of_two_classes_are_refused_for_three(criterion):
+    X, y = make_data(3)
+    with pytest.raises(ValueError, match=r"criterion=.* is for two classes, y has 3"):
         GradientSearchCV(SVC(), {"C": None}, criterion=criterion, cv=3).fit(X, y)
 
 
@@ -460,8 +484,62 @@ def test_costs_of_errors():
     costs = ((0.0, 1.0), (5.0, 0.0))
     expected = (wrong[0] + 5 * wrong[1]).mean()
     assert ExpectedCost(t=1e7, costs=costs)(outputs, y, one)[0] == pytest.approx(expected, abs=1e-3)
-    with pytest.raises(ValueError, match="eta=0 must be positive"):
-        WeightedError(eta=0)
+
+
+@pytest.mark.parametrize("name", criteria.__all__)
+def test_public_criteria_have_an_example(name):
+    kind = getattr(criteria, name)
+    assert f">>> from hypermargin.criteria import {name}" in kind.__doc__
+    assert name == "Criterion" or kind in map(type, CRITERIA.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("WeightedError", {"eta": 0}, "eta=0 must be a positive number"),
+        ("WeightedError", {"eta": "much"}, "eta='much' must be a positive number"),
+        ("ExpectedCost", {"costs": [[0, 1]]}, "costs=.* must be a square table"),
+        ("ExpectedCost", {"costs": [[0, 1], [0, 0]]}, "costs=.* costs no more than the right"),
+        ("ExpectedCost", {"costs": [[0, -1], [1, 0]]}, "costs=.* costs no more than the right"),
+        ("PrecisionAtRecall", {"recall": 0.0}, "recall=0.0 must be a number between 0 and 1"),
+        ("PrecisionAtRecall", {"recall": 1.1}, "recall=1.1 must be a number between 0 and 1"),
+        ("RecallAtPrecision", {"precision": 1.0}, "precision=1.0 must be a number between 0 and 1"),
+        ("SmoothFBeta", {"beta": -1.0}, "beta=-1.0 must be a positive number"),
+        ("SmoothF1", {"average": "samples"}, "average='samples' must be one of"),
+        ("SmoothF1", {"positive": 2}, "positive=2 must be 0 or 1"),
+        ("SmoothPinball", {"alpha": 2.0}, "alpha=2.0 must be a number between 0 and 1"),
+        ("HuberLoss", {"delta": np.nan}, "delta=nan must be a positive number"),
+        ("ZeroOne", {"mu": 0.0}, "mu=0.0 must be a positive number"),
+        ("SmoothError", {"t": -1.0}, "t=-1.0 must be a positive number"),
+    ],
+)
+def test_bad_arguments_of_criteria_are_named(name, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(criteria, name)(**arguments)
+
+
+def test_a_criterion_with_arguments_is_descended_on():
+    X, y = imbalanced()
+    search = GradientSearchCV(
+        SVC(), {"C": None, "gamma": None}, criterion=PrecisionAtRecall(recall=0.6), cv=3
+    )
+    search = pickle.loads(pickle.dumps(clone(search).fit(X, y)))
+    assert search.criterion == PrecisionAtRecall(recall=0.6)
+    assert search.best_index_ == np.argmin(search.cv_results_["objective"])
+
+
+def test_full_recall_moves_with_the_least_output():
+    outputs, y = outputs_of(n=40)
+    criterion, one = PrecisionAtRecall(recall=1.0), np.ones(40)
+
+    def loss(flat, y):
+        value, gradient = criterion(flat[:, None], y, one)
+        return value, gradient[:, 0]
+
+    assert check_gradient(loss, outputs[:, 0], y) < 1e-5
+    above = outputs[:, 0] >= outputs[y == 1].min()
+    sharp = PrecisionAtRecall(recall=1.0, t=1e6)(outputs, y, one)[0]
+    assert 1.0 - sharp == pytest.approx(y[above].mean(), abs=1e-3)
 
 
 def test_scorers_with_arguments_find_their_smooth_form():

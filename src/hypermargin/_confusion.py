@@ -15,7 +15,14 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn import metrics
 
-from ._criterion import Criterion, Valued, spread_of, tally_matrix
+from ._criterion import (
+    Criterion,
+    Valued,
+    check_positive,
+    first_missing,
+    spread_of,
+    tally_matrix,
+)
 
 Pull = Callable[[np.ndarray], np.ndarray]
 
@@ -49,7 +56,7 @@ def choose_softly(outputs: np.ndarray, weight: np.ndarray, t: float) -> tuple[np
     return chosen, pull_votes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConfusionCriterion(Criterion):
     """A function of the smooth confusion matrix.
 
@@ -59,7 +66,9 @@ class ConfusionCriterion(Criterion):
     """
 
     t: float = 10.0
-    for_classifiers = True
+
+    def __post_init__(self) -> None:
+        check_positive(t=self.t)
 
     def steepness(self, n_rows: int) -> float:
         return self.t * min(max(1.0, n_rows / 500.0), 4.0) ** (1.0 / 3.0)
@@ -76,9 +85,25 @@ class ConfusionCriterion(Criterion):
         return float(value), pull(cost[:, None] * dM[y])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothError(ConfusionCriterion):
-    """One minus accuracy."""
+    """One minus accuracy.
+
+    Parameters
+    ----------
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothError
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothError()(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    0.5
+    """
 
     score_func = staticmethod(metrics.accuracy_score)
     label = "the smooth error"
@@ -88,9 +113,27 @@ class SmoothError(ConfusionCriterion):
         return 1.0 - np.trace(M), -np.eye(len(M))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothBalancedError(ConfusionCriterion):
-    """One minus the mean of the classes' accuracies."""
+    """One minus the mean of the classes' accuracies.
+
+    Classes that have no rows are left out of the mean, as in scikit-learn.
+
+    Parameters
+    ----------
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothBalancedError
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothBalancedError()(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    0.5
+    """
 
     score_func = staticmethod(metrics.balanced_accuracy_score)
     label = "the smooth balanced error"
@@ -104,12 +147,33 @@ class SmoothBalancedError(ConfusionCriterion):
         return 1.0 - float(share @ np.diagonal(M)), -np.diag(share)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothMatthews(ConfusionCriterion):
-    """One minus the correlation of Matthews; 1 where there is, or is predicted, one class only."""
+    """One minus the correlation of Matthews.
+
+    It is 1 where one class only is predicted, and undefined where the rows have one only.
+
+    Parameters
+    ----------
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothMatthews
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothMatthews()(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    1.0
+    """
 
     score_func = staticmethod(metrics.matthews_corrcoef)
     label = "one minus the smooth correlation of Matthews"
+
+    def missing(self, present: np.ndarray) -> int | None:
+        return first_missing(present) if np.count_nonzero(present) < 2 else None
 
     def measure(self, M: np.ndarray) -> Valued:
         true, put = M.sum(axis=1), M.sum(axis=0)
@@ -123,11 +187,28 @@ class SmoothMatthews(ConfusionCriterion):
         return 1.0 - value, -(d_agreement - value * d_spread) / spread
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightedError(ConfusionCriterion):
     """Weighted error of two classes, keerthi-2006, section 4.
 
-    `eta` is what an error on the negative class costs, in units of one on the positive class.
+    Weights are such that it is 1 where all rows are put into the wrong class.
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        What an error on the negative class, the first one, costs, in units of one on the positive.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import WeightedError
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = WeightedError(eta=0.1)(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    0.5
     """
 
     eta: float = 1.0
@@ -135,8 +216,8 @@ class WeightedError(ConfusionCriterion):
     two_classes = True
 
     def __post_init__(self) -> None:
-        if not self.eta > 0:
-            raise ValueError(f"eta={self.eta!r} must be positive.")
+        super().__post_init__()
+        check_positive(eta=self.eta)
 
     def measure(self, M: np.ndarray) -> Valued:
         negative, positive = M.sum(axis=1)
@@ -145,26 +226,57 @@ class WeightedError(ConfusionCriterion):
         return float((dM * M).sum()), dM
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExpectedCost(ConfusionCriterion):
-    """Mean cost of the predictions; `costs[k][l]` is that of putting class k into class l."""
+    """Mean cost of the predictions.
+
+    Parameters
+    ----------
+    costs : array-like of shape (n_classes, n_classes), default=((0, 1), (1, 0))
+        ``costs[k][l]`` is that of putting a row of class k into class l, classes in the order of
+        the sorted labels.  An error must cost more than the right answer, ``costs[k][k]``, which
+        may be negative.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import ExpectedCost
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = ExpectedCost(costs=[[0, 1], [5, 0]])(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    1.5
+    """
 
     costs: tuple = ((0.0, 1.0), (1.0, 0.0))
     label = "the smooth expected cost"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         table = np.asarray(self.costs, dtype=float)
         if table.ndim != 2 or len(table) != len(table.T) or not np.isfinite(table).all():
             raise ValueError(f"costs={self.costs!r} must be a square table of finite numbers.")
+        errors = ~np.eye(len(table), dtype=bool)
+        if (table <= np.diagonal(table)[:, None])[errors].any():
+            raise ValueError(
+                f"costs={self.costs!r} has an error that costs no more than the right answer; "
+                "costs[k][l] must be greater than costs[k][k]."
+            )
+        object.__setattr__(self, "costs", tuple(map(tuple, table.tolist())))
+
+    def check(self, n_classes: int | None) -> None:
+        super().check(n_classes)
+        if len(self.costs) != n_classes:
+            raise ValueError(f"costs are for {len(self.costs)} classes, but y has {n_classes}.")
 
     def measure(self, M: np.ndarray) -> Valued:
-        table = np.asarray(self.costs, dtype=float)
-        if len(table) != len(M):
-            raise ValueError(f"costs are for {len(table)} classes, but y has {len(M)}.")
+        table = np.asarray(self.costs)
         return float((table * M).sum()), table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ByClass(ConfusionCriterion):
     """One minus a measure of true positives, positives and predicted positives of a class.
 
@@ -176,6 +288,26 @@ class ByClass(ConfusionCriterion):
     average: str = "binary"
     positive: int = 1
     averages: ClassVar[tuple[str, ...]] = ("binary", "macro", "weighted", "micro")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.average not in self.averages:
+            raise ValueError(f"average={self.average!r} must be one of {self.averages}.")
+        if self.positive not in (0, 1):
+            raise ValueError(f"positive={self.positive!r} must be 0 or 1, the number of a class.")
+
+    def check(self, n_classes: int | None) -> None:
+        super().check(n_classes)
+        if self.average == "binary" and n_classes != 2:
+            raise ValueError(
+                f"criterion={self!r} is for two classes, y has {n_classes}; use average='macro', "
+                "'micro' or 'weighted'."
+            )
+
+    def missing(self, present: np.ndarray) -> int | None:
+        if self.average == "binary" and not present[self.positive]:
+            return self.positive
+        return None
 
     def of_class(self, tp: np.ndarray, true: np.ndarray, put: np.ndarray) -> tuple:
         """Return the measure of each class, and its derivatives by `tp` and `put`."""
@@ -232,12 +364,10 @@ def _ratio(top: Any, bottom: np.ndarray) -> np.ndarray:
     return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), 0.0)
 
 
-@dataclass(frozen=True)
-class SmoothF(ByClass):
-    """One minus F-beta: the weighted harmonic mean of precision and recall."""
+class _F(ByClass):
+    """One minus F-beta."""
 
-    beta: float = 1.0
-    score_func = staticmethod(metrics.f1_score)
+    beta = 1.0
     label = "one minus the smooth F"
 
     def of_class(self, tp: np.ndarray, true: np.ndarray, put: np.ndarray) -> tuple:
@@ -247,20 +377,110 @@ class SmoothF(ByClass):
         return value, _ratio(1.0 + square, bottom), _ratio(-value, bottom)
 
 
-@dataclass(frozen=True)
-class SmoothFBeta(SmoothF):
-    """The same for scorers that name beta."""
+@dataclass(frozen=True, kw_only=True)
+class SmoothF1(_F):
+    """One minus F1: the harmonic mean of precision and recall.
 
+    Parameters
+    ----------
+    average : {"binary", "macro", "weighted", "micro"}, default="binary"
+        As in scikit-learn; "binary" is for two classes.
+    positive : int, default=1
+        With "binary", the number of the class that is meant, in the order of the sorted labels.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Notes
+    -----
+    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
+    positive class has no rows; a class of another average that has none counts as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothF1
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothF1()(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    0.5
+    """
+
+    score_func = staticmethod(metrics.f1_score)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothFBeta(_F):
+    """One minus F-beta: the weighted harmonic mean of precision and recall.
+
+    Parameters
+    ----------
+    beta : float, default=1.0
+        How many times as much recall counts as precision; 0 is precision alone.
+    average : {"binary", "macro", "weighted", "micro"}, default="binary"
+        As in scikit-learn; "binary" is for two classes.
+    positive : int, default=1
+        With "binary", the number of the class that is meant, in the order of the sorted labels.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Notes
+    -----
+    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
+    positive class has no rows; a class of another average that has none counts as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothFBeta
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothFBeta(beta=2.0)(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    0.5
+    """
+
+    beta: float = 1.0
     score_func = staticmethod(metrics.fbeta_score)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beta != 0:
+            check_positive(beta=self.beta)
 
     @classmethod
     def read_own(cls, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         return dict(arguments) if set(arguments) == {"beta"} else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothPrecision(ByClass):
-    """One minus precision."""
+    """One minus precision.
+
+    Parameters
+    ----------
+    average : {"binary", "macro", "weighted", "micro"}, default="binary"
+        As in scikit-learn; "binary" is for two classes.
+    positive : int, default=1
+        With "binary", the number of the class that is meant, in the order of the sorted labels.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Notes
+    -----
+    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
+    positive class has no rows; a class of another average that has none counts as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothPrecision
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothPrecision()(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    0.5
+    """
 
     score_func = staticmethod(metrics.precision_score)
     label = "one minus the smooth precision"
@@ -270,9 +490,34 @@ class SmoothPrecision(ByClass):
         return value, _ratio(1.0, put), _ratio(-value, put)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothRecall(ByClass):
-    """One minus recall."""
+    """One minus recall.
+
+    Parameters
+    ----------
+    average : {"binary", "macro", "weighted", "micro"}, default="binary"
+        As in scikit-learn; "binary" is for two classes.
+    positive : int, default=1
+        With "binary", the number of the class that is meant, in the order of the sorted labels.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Notes
+    -----
+    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
+    positive class has no rows; a class of another average that has none counts as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothRecall
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothRecall()(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    0.5
+    """
 
     score_func = staticmethod(metrics.recall_score)
     label = "one minus the smooth recall"
@@ -281,9 +526,34 @@ class SmoothRecall(ByClass):
         return _ratio(tp, true), _ratio(1.0, true), np.zeros_like(put)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothJaccard(ByClass):
-    """One minus Jaccard's coefficient."""
+    """One minus Jaccard's coefficient.
+
+    Parameters
+    ----------
+    average : {"binary", "macro", "weighted", "micro"}, default="binary"
+        As in scikit-learn; "binary" is for two classes.
+    positive : int, default=1
+        With "binary", the number of the class that is meant, in the order of the sorted labels.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
+        it grows with their number.
+
+    Notes
+    -----
+    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
+    positive class has no rows; a class of another average that has none counts as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothJaccard
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothJaccard()(outputs, y, np.ones(4))
+    >>> round(value, 1)
+    0.7
+    """
 
     score_func = staticmethod(metrics.jaccard_score)
     label = "one minus the smooth coefficient of Jaccard"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import combinations
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,18 +20,55 @@ Valued = tuple[Any, np.ndarray]
 
 
 class Criterion:
-    """A smooth stand-in for a score, to be minimised.
+    """A smooth stand-in for a score, to be minimised; the base class of all criteria.
 
-    `score_func` and `sign` are those of the scikit-learn scorer that it stands for, if there is
-    one; `read` makes the criterion of a scorer's further arguments.
+    A criterion is called with outputs of shape (rows, columns), targets and weights of the same
+    rows, and returns a value and its gradient by the outputs.  For classifiers the targets are
+    class numbers, in the order of the sorted labels, and an output above zero speaks for the second
+    class of its pair; the pairs are (0, 1), (0, 2), ..., (1, 2), ...  For regressors targets have
+    the shape of the outputs.
+
+    Attributes
+    ----------
+    score_func : callable or None
+        The function of the scikit-learn scorer that the criterion stands for.
+    sign : int
+        1 if greater values of that score are better, else -1.
+    for_classifiers : bool
+        Whether it is for classifiers or for regressors.
+    two_classes : bool
+        Whether it is for two classes only.
+    label : str
+        What messages call it.
+    resolution : float
+        The least change of the value that means anything, in rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.svm import SVC
+    >>> from hypermargin import GradientSearchCV
+    >>> from hypermargin.criteria import Criterion
+    >>> class ExponentialLoss(Criterion):
+    ...     two_classes = True
+    ...     def __call__(self, outputs, y, weight):
+    ...         sign = np.where(y == 1, 1.0, -1.0)[:, None]
+    ...         loss = (weight / weight.sum())[:, None] * np.exp(-sign * outputs)
+    ...         return loss.sum(), -sign * loss
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = GradientSearchCV(SVC(), criterion=ExponentialLoss(), max_evals=2)
+    >>> search = search.fit(X[::4], y[::4])
+    >>> search.best_score_ > 0.8
+    np.True_
     """
 
     score_func: ClassVar[Any] = None
-    sign: ClassVar[int] = 1  # of the scorer: whether greater values of the score are better
-    for_classifiers: ClassVar[bool]
-    two_classes: ClassVar[bool] = False  # whether there must be two of them
-    label: ClassVar[str]  # what users call it
-    resolution: ClassVar[float] = 0.0  # the least change that means anything, in rows
+    sign: ClassVar[int] = 1
+    for_classifiers: ClassVar[bool] = True
+    two_classes: ClassVar[bool] = False
+    label: ClassVar[str] = "the given criterion"
+    resolution: ClassVar[float] = 0.0
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         raise NotImplementedError
@@ -39,6 +77,38 @@ class Criterion:
     def read(cls, arguments: Mapping[str, Any], classes: np.ndarray) -> Criterion | None:
         """Return the criterion of a scorer with these arguments; None if there is none."""
         return None if arguments else cls()
+
+    def check(self, n_classes: int | None) -> None:
+        """Say what is wrong if it cannot be used with so many classes (None: with regressors)."""
+        if self.for_classifiers != (n_classes is not None):
+            kind = "classifiers" if self.for_classifiers else "regressors"
+            raise ValueError(f"criterion={self!r} is for {kind}.")
+        if self.two_classes and n_classes != 2:
+            raise ValueError(f"criterion={self!r} is for two classes, y has {n_classes}.")
+
+    def missing(self, present: np.ndarray) -> int | None:
+        """Return a class that is not present and without which it is undefined; None if none is.
+
+        `present` tells of every class whether the rows that it would be applied to have it.
+        """
+        return None
+
+
+def check_positive(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"{name}={value!r} must be a positive number.")
+
+
+def check_fraction(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, Real) or not 0 < float(value) < 1:
+            raise ValueError(f"{name}={value!r} must be a number between 0 and 1.")
+
+
+def first_missing(present: np.ndarray) -> int | None:
+    """Return the number of the first class that is not present."""
+    return None if present.all() else int(present.argmin())
 
 
 def tally_matrix(n_pairs: int) -> np.ndarray:
@@ -76,8 +146,6 @@ class UserCriterion(Criterion):
     It is given outputs of shape (rows,) for one column, else (rows, columns), and the user's own
     labels or targets.
     """
-
-    label = "the given criterion"
 
     def __init__(self, function: Callable, classes: np.ndarray | None):
         self.function, self.classes = function, classes

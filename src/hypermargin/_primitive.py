@@ -17,9 +17,9 @@ from sklearn.utils.validation import _check_sample_weight
 
 from ._adapters import read_model
 from ._budget import Workers
-from ._criteria import criterion_for
 from ._objective import validation_loss
 from ._prepare import draw_folds, prepare
+from .criteria import criterion_for
 
 
 def value_and_grad(

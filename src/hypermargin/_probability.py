@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn import metrics
 
-from ._criterion import Criterion, Valued, tally_matrix
+from ._criterion import Criterion, Valued, first_missing, tally_matrix
 
 
 @dataclass(frozen=True)
@@ -122,17 +122,33 @@ def agreeing(P: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return P
 
 
-class LogLoss(Criterion):
+@dataclass(frozen=True, kw_only=True)
+class _OfSigmoid(Criterion):
+    """What needs a sigmoid, which cannot be fitted where a class has no rows."""
+
+    def missing(self, present: np.ndarray) -> int | None:
+        return first_missing(present)
+
+
+class LogLoss(_OfSigmoid):
     """Negative log-likelihood per row under Platt's sigmoid, fitted to the same outputs.
 
     This is the minimisation method of keerthi-2006 with N = N_nll.  At the fitted sigmoid the
     derivative with respect to its parameters vanishes, so the terms of eq. (17) that go through
-    them drop out.
+    them drop out.  Undefined where a class has no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import LogLoss
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = LogLoss()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.59
     """
 
     score_func = staticmethod(metrics.log_loss)
     sign = -1
-    for_classifiers = True
     label = "the log loss"
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
@@ -144,11 +160,8 @@ class LogLoss(Criterion):
         return value, sigmoid.slope * (cost[:, None] * excess) @ sigmoid.tally.T
 
 
-@dataclass(frozen=True)
-class _OfProbabilities(Criterion):
+class _OfProbabilities(_OfSigmoid):
     """A mean over rows of a function of the probabilities of the classes."""
-
-    for_classifiers = True
 
     def of_rows(self, P: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the loss of each row, and its derivative by the probabilities."""
@@ -165,7 +178,20 @@ class _OfProbabilities(Criterion):
 
 
 class BrierScore(_OfProbabilities):
-    """Mean squared error of the probabilities; halved for two classes, as in scikit-learn."""
+    """Mean squared error of the probabilities; halved for two classes, as in scikit-learn.
+
+    Probabilities are those of Platt's sigmoid, fitted to the same outputs, and the fit is part of
+    the gradient.  Undefined where a class has no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import BrierScore
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = BrierScore()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.21
+    """
 
     score_func = staticmethod(metrics.brier_score_loss)
     sign = -1
@@ -177,7 +203,20 @@ class BrierScore(_OfProbabilities):
 
 
 class ProbabilisticError(_OfProbabilities):
-    """Probability of the wrong classes: `per` of keerthi-2006, section 4."""
+    """Probability of the wrong classes: `per` of keerthi-2006, section 4.
+
+    Probabilities are those of Platt's sigmoid, fitted to the same outputs, and the fit is part of
+    the gradient.  Undefined where a class has no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import ProbabilisticError
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = ProbabilisticError()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.41
+    """
 
     label = "the probabilistic error"
 

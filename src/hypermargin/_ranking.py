@@ -14,7 +14,14 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn import metrics
 
-from ._criterion import Criterion, Valued, spread_of
+from ._criterion import (
+    Criterion,
+    Valued,
+    check_fraction,
+    check_positive,
+    first_missing,
+    spread_of,
+)
 
 
 def _cell_centre(z: np.ndarray) -> np.ndarray:
@@ -62,10 +69,12 @@ class SmoothCounts:
         def excess(z: float) -> float:
             return float(self(self._centre + self.h * z)[0]) - count
 
+        if excess(low) >= 0.0:  # all of it is above
+            return self._centre + self.h * low
         return self._centre + self.h * brentq(excess, low, high, xtol=1e-14, rtol=1e-15)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RankingCriterion(Criterion):
     """A measure of two classes that goes by the order of the outputs.
 
@@ -74,8 +83,13 @@ class RankingCriterion(Criterion):
     """
 
     t: float = 10.0
-    for_classifiers = True
     two_classes = True
+
+    def __post_init__(self) -> None:
+        check_positive(t=self.t)
+
+    def missing(self, present: np.ndarray) -> int | None:
+        return first_missing(present)
 
     def loss(
         self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
@@ -98,9 +112,26 @@ class RankingCriterion(Criterion):
         return float(value), add_rho(gradient[:, None])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothAuc(RankingCriterion):
-    """One minus the area under the ROC curve: the weight of pairs in the wrong order."""
+    """One minus the area under the ROC curve: the weight of pairs in the wrong order.
+
+    For two classes; undefined where one of them has no rows.
+
+    Parameters
+    ----------
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothAuc
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothAuc()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.25
+    """
 
     score_func = staticmethod(metrics.roc_auc_score)
     label = "one minus the smooth area under the ROC curve"
@@ -114,9 +145,27 @@ class SmoothAuc(RankingCriterion):
         return 1.0 - w_up @ below / pairs, -w_up * slope / pairs, w_down * slope_down / pairs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothAveragePrecision(RankingCriterion):
-    """One minus the mean, over positive rows, of the precision among the rows not below them."""
+    """One minus average precision.
+
+    That is the mean, over positive rows, of the precision among the rows not below them.  For two
+    classes; undefined where one of them has no rows.
+
+    Parameters
+    ----------
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothAveragePrecision
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothAveragePrecision()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.17
+    """
 
     score_func = staticmethod(metrics.average_precision_score)
     label = "one minus the smooth average precision"
@@ -136,7 +185,7 @@ class SmoothAveragePrecision(RankingCriterion):
         return 1.0 - share @ (a / (a + b)), -g_up, -g_down
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AtThreshold(RankingCriterion):
     """A measure at a threshold that follows from the outputs.
 
@@ -170,30 +219,68 @@ def _share(slopes: np.ndarray) -> np.ndarray:
     return slopes / total if total > 0 else np.zeros_like(slopes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrecisionAtRecall(AtThreshold):
-    """One minus the precision at the threshold that has a given recall."""
+    """One minus the precision at the threshold that has a given recall.
+
+    For two classes; undefined where one of them has no rows.
+
+    Parameters
+    ----------
+    recall : float, default=0.9
+        The share of positive rows, those of the second class, that are to be found; at most 1.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import PrecisionAtRecall
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = PrecisionAtRecall(recall=1.0)(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.33
+    """
 
     recall: float = 0.9
     label = "one minus the smooth precision at a recall"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.recall < 1.0:
-            raise ValueError(f"recall={self.recall!r} must be between 0 and 1.")
+        super().__post_init__()
+        if self.recall != 1.0:
+            check_fraction(recall=self.recall)
 
     def loss(
         self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
     ) -> tuple[float, np.ndarray, np.ndarray]:
         theta = SmoothCounts(up, w_up, h).quantile((1.0 - self.recall) * w_up.sum())
         tp, fp, d_up, d_down = self.counts(up, w_up, down, w_down, h, theta)
-        # recall is fixed, so only false positives move
+        # recall is fixed, so only false positives move; at recall 1 with the least output
+        moves = _share(d_up) if self.recall < 1.0 else np.eye(len(up))[np.argmin(up)]
         d_fp = -tp / (tp + fp) ** 2
-        return 1.0 - tp / (tp + fp), d_fp * d_down.sum() * _share(d_up), -d_fp * d_down
+        return 1.0 - tp / (tp + fp), d_fp * d_down.sum() * moves, -d_fp * d_down
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BreakEven(AtThreshold):
-    """One minus precision, which equals recall, where as many rows are put in as there are."""
+    """One minus precision where it equals recall: as many rows are put in as there are.
+
+    For two classes; undefined where one of them has no rows.
+
+    Parameters
+    ----------
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import BreakEven
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = BreakEven()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.5
+    """
 
     label = "one minus the smooth precision-recall break-even point"
 
@@ -209,20 +296,36 @@ class BreakEven(AtThreshold):
         return 1.0 - tp / unit, -g_up / unit, d_up.sum() * moves[len(up) :] / unit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecallAtPrecision(AtThreshold):
     """One minus the recall at the least threshold that has a given precision.
 
     Where no threshold has it, the loss is one plus what is missing at the best one, so that a
-    descent still sees where to go.
+    descent still sees where to go.  For two classes; undefined where one of them has no rows.
+
+    Parameters
+    ----------
+    precision : float, default=0.9
+        The share of rows put into the second class that are to belong to it; below 1.
+    t : float, default=10.0
+        Steepness of the smoothing, in units of the outputs' standard deviation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import RecallAtPrecision
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = RecallAtPrecision(precision=0.6)(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.0
     """
 
     precision: float = 0.9
     label = "one minus the smooth recall at a precision"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.precision < 1.0:
-            raise ValueError(f"precision={self.precision!r} must be between 0 and 1.")
+        super().__post_init__()
+        check_fraction(precision=self.precision)
 
     def loss(
         self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float

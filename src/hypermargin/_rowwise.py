@@ -10,11 +10,12 @@ import numpy as np
 from scipy.special import expit
 from sklearn import metrics
 
-from ._criterion import Criterion, Valued, tally_matrix
+from ._criterion import Criterion, Valued, check_fraction, check_positive, tally_matrix
 
 Losses = tuple[np.ndarray, np.ndarray]
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Regression(Criterion):
     """Means over rows of a function of the residual, averaged over targets."""
 
@@ -38,7 +39,17 @@ def _spread(y: np.ndarray, cost: np.ndarray) -> float:
 
 
 class MeanSquaredError(_Regression):
-    """Mean of squared residuals."""
+    """Mean of squared residuals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import MeanSquaredError
+    >>> outputs, y = np.array([[0.0], [1.0], [4.0]]), np.array([[0.0], [2.0], [2.0]])
+    >>> value, gradient = MeanSquaredError()(outputs, y, np.ones(3))
+    >>> round(value, 2)
+    1.67
+    """
 
     score_func = staticmethod(metrics.mean_squared_error)
     sign = -1
@@ -49,7 +60,19 @@ class MeanSquaredError(_Regression):
 
 
 class UnexplainedVariance(_Regression):
-    """One minus r2 of the pooled outputs: mean squared residual over the variance of the target."""
+    """One minus r2: mean squared residual over the variance of the target.
+
+    Where the target is constant, the mean squared residual itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import UnexplainedVariance
+    >>> outputs, y = np.array([[0.0], [1.0], [4.0]]), np.array([[0.0], [2.0], [2.0]])
+    >>> value, gradient = UnexplainedVariance()(outputs, y, np.ones(3))
+    >>> round(value, 2)
+    1.88
+    """
 
     score_func = staticmethod(metrics.r2_score)
     label = "the unexplained variance"
@@ -65,14 +88,34 @@ class UnexplainedVariance(_Regression):
         return float((scaled * residual**2).sum()), 2.0 * scaled * residual
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothAbsoluteError(_Regression):
-    """Mean of sqrt(residual^2 + h^2) - h, with h = spread of the target over `t`."""
+    """Mean absolute residual, rounded off near zero.
+
+    It is the mean of sqrt(residual^2 + h^2) - h, with h = spread of the target over `t`.
+
+    Parameters
+    ----------
+    t : float, default=100.0
+        The standard deviation of the target in units of the rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothAbsoluteError
+    >>> outputs, y = np.array([[0.0], [1.0], [4.0]]), np.array([[0.0], [2.0], [2.0]])
+    >>> value, gradient = SmoothAbsoluteError()(outputs, y, np.ones(3))
+    >>> round(value, 2)
+    0.99
+    """
 
     t: float = 100.0
     score_func = staticmethod(metrics.mean_absolute_error)
     sign = -1
     label = "the smooth absolute error"
+
+    def __post_init__(self) -> None:
+        check_positive(t=self.t)
 
     def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
         h = _spread(y, cost) / self.t
@@ -80,9 +123,26 @@ class SmoothAbsoluteError(_Regression):
         return root - h, residual / root
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothPinball(_Regression):
-    """Pinball loss at a quantile `alpha`: |residual| / 2, smooth as above, and its lean."""
+    """Pinball loss at a quantile, rounded off near zero.
+
+    Parameters
+    ----------
+    alpha : float, default=0.5
+        The quantile.
+    t : float, default=100.0
+        The standard deviation of the target in units of the rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothPinball
+    >>> outputs, y = np.array([[0.0], [1.0], [4.0]]), np.array([[0.0], [2.0], [2.0]])
+    >>> value, gradient = SmoothPinball(alpha=0.9)(outputs, y, np.ones(3))
+    >>> round(value, 2)
+    0.36
+    """
 
     t: float = 100.0
     alpha: float = 0.5
@@ -90,8 +150,13 @@ class SmoothPinball(_Regression):
     sign = -1
     label = "the smooth pinball loss"
 
+    def __post_init__(self) -> None:
+        check_positive(t=self.t)
+        if self.alpha not in (0, 1):
+            check_fraction(alpha=self.alpha)
+
     def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
-        value, slope = SmoothAbsoluteError(self.t).residual_loss(residual, y, cost)
+        value, slope = SmoothAbsoluteError(t=self.t).residual_loss(residual, y, cost)
         lean = 0.5 - self.alpha  # residuals are outputs minus targets
         return 0.5 * value + lean * residual, 0.5 * slope + lean
 
@@ -100,22 +165,39 @@ class SmoothPinball(_Regression):
         return None if set(arguments) - {"alpha"} else cls(**arguments)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HuberLoss(_Regression):
-    """r^2 / 2 up to `delta`, and linear beyond; `delta` in units of the target."""
+    """Huber's loss: r^2 / 2 for small residuals r, and linear beyond.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        Residuals up to it are squared, in units of the target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import HuberLoss
+    >>> outputs, y = np.array([[0.0], [1.0], [4.0]]), np.array([[0.0], [2.0], [2.0]])
+    >>> value, gradient = HuberLoss(delta=1.0)(outputs, y, np.ones(3))
+    >>> round(value, 2)
+    0.67
+    """
 
     delta: float = 1.0
     label = "Huber's loss"
+
+    def __post_init__(self) -> None:
+        check_positive(delta=self.delta)
 
     def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
         slope = np.clip(residual, -self.delta, self.delta)
         return slope * (residual - 0.5 * slope), slope
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Margins(Criterion):
     """Means over rows of a function of the margin, over the machines that know the row's class."""
-
-    for_classifiers = True
 
     def margin_loss(self, margin: np.ndarray) -> Losses:
         """Return the loss of each margin and its slope."""
@@ -128,24 +210,60 @@ class _Margins(Criterion):
         return float((cost * value).sum()), cost * slope * side
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ZeroOne(_Margins):
-    """Smooth zero-one loss of klatzer-pock, eq. (24)."""
+    """Smooth zero-one loss of klatzer-pock, eq. (24), in units of the margin.
+
+    Parameters
+    ----------
+    mu : float, default=12.0
+        Steepness of the smoothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import ZeroOne
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = ZeroOne()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    0.5
+    """
 
     mu: float = 12.0
     label = "the smooth zero-one loss"
+
+    def __post_init__(self) -> None:
+        check_positive(mu=self.mu)
 
     def margin_loss(self, margin: np.ndarray) -> Losses:
         wrong = expit(-self.mu * margin)
         return wrong, -self.mu * wrong * (1.0 - wrong)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothHinge(_Margins):
-    """Smooth hinge loss of klatzer-pock, eqs. (6) and (25)."""
+    """Smooth hinge loss of klatzer-pock, eqs. (6) and (25).
+
+    Parameters
+    ----------
+    mu : float, default=12.0
+        Steepness of the smoothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SmoothHinge
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SmoothHinge()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    1.0
+    """
 
     mu: float = 12.0
     label = "the smooth hinge loss"
+
+    def __post_init__(self) -> None:
+        check_positive(mu=self.mu)
 
     def margin_loss(self, margin: np.ndarray) -> Losses:
         short = self.mu * (1.0 - margin)
@@ -153,7 +271,17 @@ class SmoothHinge(_Margins):
 
 
 class SquaredLabels(_Margins):
-    """Half the mean squared distance to the labels -1 and 1, klatzer-pock, eq. (26)."""
+    """Half the mean squared distance to the labels -1 and 1, klatzer-pock, eq. (26).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.criteria import SquaredLabels
+    >>> outputs, y = np.array([[-3.0], [-1.0], [1.0], [3.0]]), np.array([0, 1, 0, 1])
+    >>> value, gradient = SquaredLabels()(outputs, y, np.ones(4))
+    >>> round(value, 2)
+    2.0
+    """
 
     label = "the squared error on labels"
 

@@ -31,7 +31,6 @@ from sklearn.utils.validation import (
 
 from ._adapters import Model, Targets, read_model
 from ._budget import Budget, Workers, one_blas_thread
-from ._criteria import criterion_for, read_criterion
 from ._criterion import Criterion
 from ._log import Entry, Log, best_index
 from ._method import nested_rows, tune
@@ -49,6 +48,7 @@ from ._probability import Sigmoid, agreeing
 from ._refit import NotSolved, can_install, own_solver, solved_by
 from ._scoring import Scoring, default_surrogate_message, with_threshold
 from ._space import Dimension, Space, read_range, read_space
+from .criteria import criterion_for, read_criterion
 
 
 def _calibrated(search: Any) -> bool:

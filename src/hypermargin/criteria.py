@@ -1,7 +1,11 @@
-"""The list of criteria, and which of them a score stands for.
+"""Criteria: what a search descends on.
 
-To add a criterion, write its class in the file of its kind and list it here; the contract tests of
-criteria pick it up.
+``GradientSearchCV(..., criterion=PrecisionAtRecall(recall=0.9))`` takes one of these, the name
+under which `CRITERIA` lists one with its default arguments, or a function.  Without a criterion the
+search takes the one that its score stands for.
+
+To add one to the package, write its class in the file of its kind and list it here; the contract
+tests of criteria pick it up.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from ._confusion import (
     ExpectedCost,
     SmoothBalancedError,
     SmoothError,
-    SmoothF,
+    SmoothF1,
     SmoothFBeta,
     SmoothJaccard,
     SmoothMatthews,
@@ -42,6 +46,36 @@ from ._rowwise import (
     ZeroOne,
 )
 
+__all__ = [
+    "BreakEven",
+    "BrierScore",
+    "Criterion",
+    "ExpectedCost",
+    "HuberLoss",
+    "LogLoss",
+    "MeanSquaredError",
+    "PrecisionAtRecall",
+    "ProbabilisticError",
+    "RecallAtPrecision",
+    "SmoothAbsoluteError",
+    "SmoothAuc",
+    "SmoothAveragePrecision",
+    "SmoothBalancedError",
+    "SmoothError",
+    "SmoothF1",
+    "SmoothFBeta",
+    "SmoothHinge",
+    "SmoothJaccard",
+    "SmoothMatthews",
+    "SmoothPinball",
+    "SmoothPrecision",
+    "SmoothRecall",
+    "SquaredLabels",
+    "UnexplainedVariance",
+    "WeightedError",
+    "ZeroOne",
+]
+
 CRITERIA: dict[str, Criterion] = {
     "accuracy": SmoothError(),
     "balanced_accuracy": SmoothBalancedError(),
@@ -49,9 +83,9 @@ CRITERIA: dict[str, Criterion] = {
     "expected_cost": ExpectedCost(),
     "precision": SmoothPrecision(),
     "recall": SmoothRecall(),
-    "f1": SmoothF(),
+    "f1": SmoothF1(),
     "fbeta": SmoothFBeta(),
-    "f1_macro": SmoothF(average="macro"),
+    "f1_macro": SmoothF1(average="macro"),
     "jaccard": SmoothJaccard(),
     "matthews_corrcoef": SmoothMatthews(),
     "roc_auc": SmoothAuc(),
@@ -101,11 +135,9 @@ def read_criterion(given: Any, classes: np.ndarray | None) -> Criterion:
         if given not in CRITERIA:
             raise ValueError(f"criterion={given!r} is unknown; use one of {sorted(CRITERIA)}.")
         given = CRITERIA[given]
+    if isinstance(given, type):
+        raise TypeError(f"criterion={given.__name__} is a class; give {given.__name__}(...).")
     if not isinstance(given, Criterion):
         return UserCriterion(given, classes)
-    if given.for_classifiers != (classes is not None):
-        kind = "classifiers" if given.for_classifiers else "regressors"
-        raise ValueError(f"criterion={given!r} is for {kind}.")
-    if given.two_classes and classes is not None and len(classes) != 2:
-        raise ValueError(f"criterion={given!r} is for two classes, y has {len(classes)}.")
+    given.check(None if classes is None else len(classes))
     return given
