@@ -8,7 +8,7 @@ splits its targets into the columns that its machines are trained on, and turns 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import combinations
@@ -92,8 +92,13 @@ class Adapter:
         """Return the names of what is tuned only on demand; `threshold` moves outputs."""
         return ()
 
-    def values_by_class(self, estimator: Any, targets: Targets) -> Params:
-        """Return hyperparameters by class, by the names of the loss."""
+    def values_by_class(
+        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
+    ) -> Params:
+        """Return hyperparameters by class, by the names of the loss.
+
+        They are what classes have that are not among those tuned.
+        """
         return {}
 
     def assemble(self, name: str, values: list[float], classes: Any) -> Any:
@@ -205,6 +210,15 @@ class SVCAdapter(_Libsvm, Adapter):
         per_class = compute_class_weight(estimator.class_weight, classes=classes, y=classes[y])
         return per_class[y]
 
+    def values_by_class(
+        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
+    ) -> Params:
+        if "class_weight" not in tuned:  # they are in the weights of the rows
+            return {}
+        labels = np.asarray(targets.classes)
+        weights = compute_class_weight(estimator.class_weight, classes=labels, y=labels[targets.y])
+        return {f"class_cost[{k}]": float(weight) for k, weight in enumerate(weights)}
+
     def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
         if len(classes) == 2:
             return classes[(outputs[:, 0] > 0).astype(int)]
@@ -289,7 +303,9 @@ class KernelSVCAdapter(SVCAdapter):
     def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
         return np.ones(len(y))
 
-    def values_by_class(self, estimator: Any, targets: Targets) -> Params:
+    def values_by_class(
+        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
+    ) -> Params:
         classes = np.asarray(targets.classes).tolist()
         values = {}
         for name in ("class_cost", "margin"):
@@ -305,11 +321,7 @@ def by_class(name: str, given: Any, classes: list) -> list[float]:
     if given is None or isinstance(given, Real):
         values = [1.0 if given is None else given] * len(classes)
     elif isinstance(given, Mapping):
-        unknown = [label for label in given if label not in classes]
-        if unknown:
-            raise ValueError(
-                f"{name} names {unknown[0]!r}, which is none of the classes {classes}."
-            )
+        check_labels(name, given, classes)
         values = [given.get(label, 1.0) for label in classes]
     else:
         values = list(given)
@@ -321,6 +333,15 @@ def by_class(name: str, given: Any, classes: list) -> list[float]:
         if not isinstance(value, Real) or not np.isfinite(float(value)) or value <= 0:
             raise ValueError(f"{name}={given!r} has the value {value!r}; it must be positive.")
     return [float(value) for value in values]
+
+
+def check_labels(name: str, given: Mapping, classes: list) -> None:
+    """Say so if something that is given by class names none, or one that y does not have."""
+    if not given:
+        raise ValueError(f"{name} is an empty dict; name at least one of the classes {classes}.")
+    for label in given:
+        if label not in classes:
+            raise ValueError(f"{name} names {label!r}, which is none of the classes {classes}.")
 
 
 class KernelSVRAdapter(SVRAdapter):
@@ -355,7 +376,8 @@ ADAPTERS: tuple[Adapter, ...] = (
 class Model:
     """An estimator taken apart: the machine at its end, and what comes before it.
 
-    `prefix` is what the machine's parameters are called by in the whole ("svc__").
+    `prefix` is what the machine's parameters are called by in the whole ("svc__"), `threshold` one
+    that wraps the whole and is not tuned.
     """
 
     whole: BaseEstimator
@@ -363,6 +385,7 @@ class Model:
     adapter: Adapter
     prefix: str
     transformers: Pipeline | None
+    threshold: float | None = None
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
@@ -387,20 +410,55 @@ class Model:
         """Return params by the machine's own names."""
         return {name.removeprefix(self.prefix): value for name, value in params.items()}
 
-    def assembled(self, point: Mapping[str, float], classes: Any) -> dict[str, Any]:
-        """Return a point as parameters of the whole: values by class are put together."""
-        names = {loss_name: name for name, loss_name in self.adapter.by_class.items()}
-        params: dict[str, Any] = {}
-        for name, value in point.items():
-            base, bracket, _ = name.removeprefix(self.prefix).partition("[")
-            if bracket:
-                params.setdefault(self.prefix + names[base], []).append(value)
-            else:
-                params[name] = value
+    def sign(self, name: str) -> str:
+        """Return which numbers are accepted for a parameter of the whole."""
+        return self.adapter.signs.get(name.removeprefix(self.prefix), "any")
+
+    def is_by_class(self, name: str) -> bool:
+        """Whether a parameter of the whole has a value for each class."""
+        return name.removeprefix(self.prefix) in self.adapter.by_class
+
+    def flat(self, name: str, given: Any, classes: Any) -> dict[str, Any]:
+        """Return what is given for a parameter by flat names, such as ``class_cost[1]``.
+
+        A dict by label is for the classes that it names, anything else for every class.
+        """
+        if not self.is_by_class(name):
+            return {name: given}
+        labels, base = classes.tolist(), self.adapter.by_class[name.removeprefix(self.prefix)]
+        if not isinstance(given, Mapping):
+            given = dict.fromkeys(labels, given)
+        check_labels(name, given, labels)
         return {
-            name: self.adapter.assemble(name, value, classes) if isinstance(value, list) else value
-            for name, value in params.items()
+            f"{self.prefix}{base}[{labels.index(label)}]": value for label, value in given.items()
         }
+
+    def nested(self, point: Mapping[str, float], classes: Any) -> dict[str, Any]:
+        """Undo `flat`: values by class come as dicts by label."""
+        names = {base: name for name, base in self.adapter.by_class.items()}
+        found: dict[str, Any] = {}
+        for name, value in point.items():
+            base, bracket, number = name.removeprefix(self.prefix).partition("[")
+            if bracket:
+                label = classes.tolist()[int(number[:-1])]
+                found.setdefault(self.prefix + names[base], {})[label] = value
+            else:
+                found[name] = value
+        return found
+
+    def assembled(
+        self, point: Mapping[str, float], values: Mapping[str, float], classes: Any
+    ) -> dict[str, Any]:
+        """Return a point as parameters of the whole.
+
+        Of parameters by class, those of classes that are not in the point are among the values.
+        """
+        params = self.nested(point, classes)
+        for name in filter(self.is_by_class, params):
+            everyone = self.bare(self.flat(name, None, classes))
+            found = {**values, **self.bare(point)}
+            params[name] = self.adapter.assemble(name, [found[n] for n in everyone], classes)
+        return params
 
 
 def read_model(estimator: Any) -> Model:

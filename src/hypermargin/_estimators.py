@@ -162,6 +162,9 @@ default="hinge"
         Coefficients; a positive output speaks for the second class of a pair.
     intercept_ : ndarray of shape (n_machines,)
     n_iter_ : int
+    calibration_ : object or None
+        The sigmoid of `predict_proba`, if a search has fitted one: `slope`, `offsets` and
+        ``probabilities(outputs)``.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 

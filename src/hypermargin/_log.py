@@ -41,6 +41,13 @@ class Entry:
     state: Any = None  # where training ended, for the best entry only
     evaluation: Evaluation | None = None  # its outputs
 
+    def spell(self, flat: str) -> str:
+        """Return what the user calls a hyperparameter: ``class_weight['spam']``."""
+        if self.prepared is None:
+            return flat
+        ((name, value),) = self.prepared.nested({flat: 0.0}).items()
+        return f"{name}[{next(iter(value))!r}]" if isinstance(value, dict) else name
+
 
 class Log:
     """Scores and keeps every visit.
@@ -90,7 +97,8 @@ class Log:
         record = {
             "params": {**listed, **prepared.assembled(visit.params)},
             "objective": visit.value,
-            "gradient": visit.gradient and {n: visit.gradient[n] for n in space.names},
+            "gradient": visit.gradient
+            and prepared.nested({name: visit.gradient[name] for name in space.names}),
             "score": np.nan if out is None else self._mean_score(out),
             "seconds": visit.seconds,
             "n_samples": visit.n_rows,

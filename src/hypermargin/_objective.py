@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ._adapters import Targets
 from ._budget import Budget
 from ._criterion import Criterion
 from ._prepare import Prepared
@@ -218,6 +219,36 @@ class Level:
         gradient = evaluation.pullback(delta)
         own = prepared.model.bare({name: name for name in whole.space.names})
         return evaluation, value, {name: gradient[bare] for bare, name in own.items()}
+
+
+def check_defined(
+    criterion: Criterion,
+    targets: Targets,
+    tests: Sequence[np.ndarray],
+    weight: np.ndarray,
+    pooled: bool,
+) -> None:
+    """Say so if the criterion is undefined on the rows, or on a fold, that it is applied to."""
+    parts = {"all folds together": np.concatenate(tests)}
+    if not pooled:
+        parts = {f"fold {number}": test for number, test in enumerate(tests)}
+    remedy = "folds that validate on it" if pooled else "stratified folds, or pooled=True"
+    for part, rows in parts.items():
+        rows = rows[weight[rows] > 0]
+        if not len(rows):
+            raise ValueError(
+                f"the sample_weight of all validation rows of {part} is zero; give some of them "
+                "weight."
+            )
+        if targets.classes is None:
+            continue
+        missing = criterion.missing(np.isin(np.arange(len(targets.classes)), targets.y[rows]))
+        if missing is not None:
+            raise ValueError(
+                f"the validation rows of {part} have none of class "
+                f"{targets.classes.tolist()[missing]!r} with a positive sample_weight, without "
+                f"which {criterion.label} is undefined; use {remedy}."
+            )
 
 
 def validation_loss(

@@ -48,14 +48,19 @@ class Prepared:
     problem: Problem
     targets: Targets
     splits: list[Split]
+    sample_weight: np.ndarray  # of training, ones where none was given
 
     @property
     def n_rows(self) -> int:
         return len(self.targets.y)
 
+    def nested(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """Return values by flat names in the user's terms: those by class as dicts by label."""
+        return self.model.nested(values, self.targets.classes)
+
     def assembled(self, point: Mapping[str, float]) -> dict[str, Any]:
         """Return a point as parameters of the estimator."""
-        return self.model.assembled(point, self.targets.classes)
+        return self.model.assembled(point, self.problem.values, self.targets.classes)
 
 
 def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list[Split]:
@@ -99,7 +104,9 @@ def prepare(
         Number of landmarks and the seed of their draw; None trains exactly, on all rows.
     """
     X, y, targets, values = check_inputs(model, X, y, tuned)
-    values |= model.adapter.values_by_class(model.machine, targets)
+    values |= model.adapter.values_by_class(model.machine, targets, tuned)
+    if model.threshold is not None:
+        values["threshold"] = model.threshold
     fit_params, sample_weight = _split_params(model, fit_params, len(targets.y))
     folds = [
         Fold(test, _training_weight(model, targets, train, sample_weight, number, tuned))
@@ -123,7 +130,7 @@ def prepare(
             designs, folds, targets.columns, kernel, loss, values, memory, workers,
             rank=min(rank, len(targets.y)), seed=seed,
         )  # fmt: skip
-    return Prepared(model, problem, targets, list(splits))
+    return Prepared(model, problem, targets, list(splits), sample_weight)
 
 
 def check_inputs(
@@ -133,6 +140,14 @@ def check_inputs(
     X, y = _check_data(model, X, y)
     targets = model.adapter.targets(y)
     return X, y, targets, _values(model, tuned)
+
+
+def check_threshold(where: str, targets: Targets) -> None:
+    """Say so if a threshold is given for more than two classes."""
+    if targets.classes is not None and len(targets.classes) != 2:
+        raise ValueError(
+            f"{where} has a threshold, which is for two classes; y has {len(targets.classes)}."
+        )
 
 
 def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
@@ -326,11 +341,8 @@ def _needs_gamma(model: Model, tuned: Sequence[str]) -> bool:
 
 
 def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Dimension]:
-    """Return ranges that suit the data for the machine's hyperparameters `names`.
-
-    Those that have a value for each class get a range for each, by the names of the loss.
-    """
-    problem, by_class = prepared.problem, prepared.model.adapter.by_class
+    """Return ranges that suit the data for the machine's hyperparameters `names`, flat ones."""
+    problem = prepared.problem
     design = problem.designs[0]
     kernel, loss = problem.kernel, problem.loss
     at = np.linspace(0, len(design.rows) - 1, min(len(design.rows), 500)).astype(int)
@@ -349,9 +361,10 @@ def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Di
             dimensions[name] = loss.dimension(name, y, scale)
         elif name == "threshold":
             dimensions[name] = THRESHOLD
-        elif name in by_class:
-            # without C, costs by class are the costs themselves
-            kind = "C" if by_class[name] == "class_cost" and "C" not in names else by_class[name]
-            for k in range(problem.n_groups):
-                dimensions[f"{by_class[name]}[{k}]"] = loss.dimension(kind, y, scale)
+        elif name.endswith("]"):
+            kind = name.partition("[")[0]
+            # without C, costs of all classes are the costs themselves
+            every = {f"class_cost[{k}]" for k in range(problem.n_groups)}
+            itself = kind == "class_cost" and "C" not in names and every <= set(names)
+            dimensions[name] = loss.dimension("C" if itself else kind, y, scale)
     return dimensions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -15,24 +15,27 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 from sklearn.utils.validation import _check_sample_weight
 
-from ._adapters import read_model
+from ._adapters import Model, read_model
 from ._budget import Workers
-from ._objective import validation_loss
-from ._prepare import draw_folds, prepare
-from .criteria import criterion_for
+from ._criterion import Criterion
+from ._objective import check_defined, validation_loss
+from ._prepare import check_threshold, draw_folds, prepare
+from .criteria import criterion_for, read_criterion
 
 
 def value_and_grad(
     estimator: Any,
     X: Any,
     y: Any,
-    params: Mapping[str, float],
+    params: Mapping[str, Any],
     *,
     scoring: Any = None,
+    criterion: Any = None,
+    pooled: bool = True,
     cv: Any = None,
     sample_weight: Any = None,
     tol: float = 1e-6,
-) -> tuple[float, dict[str, float]]:
+) -> tuple[float, dict[str, Any]]:
     """Smooth cross-validation loss at a point, and its exact gradient.
 
     Parameters
@@ -43,12 +46,18 @@ def value_and_grad(
         The data; a square kernel matrix with ``kernel="precomputed"``.
     y : array-like of shape (n_samples,)
         Labels or targets.
-    params : dict of str to float
+    params : dict
         Hyperparameters by their names in `estimator`, such as ``{"C": 1.0, "gamma": 0.1}``
-        or ``{"svc__C": 1.0}``.
+        or ``{"svc__C": 1.0}``.  `class_cost`, `margin` and `class_weight` may be a number for all
+        classes, a sequence in the order of the sorted labels, or a dict by label for some of them.
+        `threshold` is for two classes.
     scoring : str, scorer or None, default=None
         The score whose smooth form is evaluated, such as accuracy, f1, roc_auc, neg_log_loss, r2;
         None is the estimator's own score.
+    criterion : str, Criterion or callable, default=None
+        What is evaluated in place of a score's smooth form, as in :class:`GradientSearchCV`.
+    pooled : bool, default=True
+        Whether it is applied to the outputs of all folds at once, or to each fold and averaged.
     cv : int, splitter or iterable, default=None
         Folds as in :class:`~sklearn.model_selection.GridSearchCV`.  With an optimiser, use a
         splitter that gives the same folds at every call.
@@ -62,8 +71,9 @@ def value_and_grad(
     -------
     value : float
         The smooth validation loss; less is better.
-    gradient : dict of str to float
-        Its derivatives with respect to the numbers in `params` (not to their logarithms).
+    gradient : dict
+        Its derivatives with respect to the numbers in `params` (not to their logarithms), in the
+        same form: an array where a sequence was given, a dict by label where that was.
 
     Examples
     --------
@@ -74,40 +84,101 @@ def value_and_grad(
     >>> value, gradient = value_and_grad(SVC(), X, y, {"C": 1.0, "gamma": 0.1})
     >>> round(value, 3), sorted(gradient)
     (0.035, ['C', 'gamma'])
+    >>> _, gradient = value_and_grad(SVC(), X, y, {"class_weight": {0: 1.0, 2: 3.0}})
+    >>> sorted(gradient["class_weight"])
+    [0, 2]
     """
-    if not isinstance(params, Mapping):
-        raise TypeError(f"params must be a dict of floats; got {params!r}.")
-    for name, value in params.items():
-        if not isinstance(value, Real) or not np.isfinite(value):
-            raise ValueError(f"params[{name!r}]={value!r}; it must be a finite number.")
-    read_model(estimator)
-    model = read_model(clone(estimator).set_params(**params))
-    model.machine._validate_params()
-    known = [n for n in model.tunable if n.removeprefix(model.prefix) not in model.adapter.by_class]
-    for name in params:
-        if name not in known:
-            raise ValueError(
-                f"params names {name!r}, which cannot be differentiated here; use some of {known}."
-            )
+    model = _model_at(estimator, params)
     X, y = indexable(X, y)
     splits = draw_folds(check_cv(cv, y, classifier=is_classifier(estimator)), X, y, {})
     fit_params = {model.prefix + "sample_weight": sample_weight}
     prepared = prepare(
         model, X, y, splits, fit_params, list(model.bare(params)), np.inf, Workers(1)
     )
-    criterion, is_own = criterion_for(
-        check_scoring(estimator, scoring), is_classifier(estimator), prepared.targets.classes
-    )
-    if not is_own:
-        raise ValueError(f"scoring={scoring!r} has no smooth form; see the documentation.")
-    evaluation = prepared.problem.evaluate(model.bare(params), tol=tol * prepared.targets.scale)
+    classes = prepared.targets.classes
+    flat = {name: _flat(model, name, value, classes) for name, value in params.items()}
+    if "threshold" in model.bare(params):
+        check_threshold("params", prepared.targets)
+    chosen = _criterion(estimator, scoring, criterion, classes)
+    weight = _check_sample_weight(sample_weight, np.empty((prepared.n_rows, 1)))
+    check_defined(chosen, prepared.targets, [test for _, test in splits], weight, pooled)
+    point = {bare: value for part in flat.values() for bare, value in part.items()}
+    evaluation = prepared.problem.evaluate(point, tol=tol * prepared.targets.scale)
     if not evaluation.converged:
         warnings.warn(
             f"Training did not converge at {dict(params)}; scale the data.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    weight = _check_sample_weight(sample_weight, np.empty((prepared.n_rows, 1)))
-    value, delta = validation_loss(evaluation, criterion, prepared, weight)
-    gradient = evaluation.pullback(delta)
-    return value, {name: float(gradient[bare]) for name, bare in zip(params, model.bare(params))}
+    value, delta = validation_loss(evaluation, chosen, prepared, weight, pooled)
+    found = evaluation.pullback(delta)
+    return value, {
+        name: _in_form(given, [float(found[bare]) for bare in flat[name]])
+        for name, given in params.items()
+    }
+
+
+def _model_at(estimator: Any, params: Mapping[str, Any]) -> Model:
+    """Return the model with those of its parameters that are single numbers."""
+    if not isinstance(params, Mapping):
+        raise TypeError(f"params must be a dict of numbers; got {params!r}.")
+    model = read_model(estimator)
+    known = set(estimator.get_params())
+    own = {n: v for n, v in params.items() if n in known and not model.is_by_class(n)}
+    for name, value in params.items():
+        if name not in known or name in own:
+            _check_number(f"params[{name!r}]", value)
+    model = read_model(clone(estimator).set_params(**own))
+    model.machine._validate_params()
+    for name in params:
+        if name not in model.tunable:
+            raise ValueError(
+                f"params names {name!r}, which cannot be differentiated here; use some of "
+                f"{list(model.tunable)}."
+            )
+    return model
+
+
+def _check_number(place: str, value: Any, positive: bool = False) -> None:
+    if not isinstance(value, Real) or not np.isfinite(float(value)) or (positive and value <= 0):
+        kind = "positive" if positive else "finite"
+        raise ValueError(f"{place}={value!r}; it must be a {kind} number.")
+
+
+def _flat(model: Model, name: str, given: Any, classes: Any) -> dict[str, float]:
+    """Return the values of a parameter by flat names, one per class where it has one for each."""
+    if not model.is_by_class(name):
+        return model.bare({name: float(given)})
+    by_label = given
+    if isinstance(given, Sequence | np.ndarray):
+        if len(given) != len(classes):
+            raise ValueError(
+                f"params[{name!r}]={given!r} has {len(given)} values, but y has {len(classes)} "
+                "classes."
+            )
+        by_label = dict(zip(classes.tolist(), given, strict=True))
+    flat = model.flat(name, by_label, classes)
+    for value in flat.values():
+        _check_number(f"params[{name!r}]", value, positive=True)
+    return {bare: float(value) for bare, value in model.bare(flat).items()}
+
+
+def _in_form(given: Any, found: list[float]) -> Any:
+    """Return derivatives in the form in which the values were given."""
+    if isinstance(given, Mapping):
+        return dict(zip(given, found, strict=True))
+    # a number for all classes moves them all
+    return sum(found) if isinstance(given, Real) else np.array(found)
+
+
+def _criterion(estimator: Any, scoring: Any, criterion: Any, classes: Any) -> Criterion:
+    if criterion is not None:
+        return read_criterion(criterion, classes)
+    found, is_own = criterion_for(
+        check_scoring(estimator, scoring), is_classifier(estimator), classes
+    )
+    if not is_own:
+        raise ValueError(
+            f"scoring={scoring!r} has no smooth form; see the documentation, or give a criterion."
+        )
+    return found

@@ -55,7 +55,11 @@ class Sigmoid:
 
     @property
     def calibration(self) -> Calibration:
-        return Calibration(self.slope, self.offsets)
+        """Return probabilities that rise with the outputs, or the classes' shares at the least."""
+        if self.slope > 0.0:
+            return Calibration(self.slope, self.offsets)
+        shares = (self._cost * self._truth).sum(axis=0)
+        return Calibration(0.0, np.log(np.maximum(shares, np.finfo(float).tiny)))
 
     def _logits(self, p: np.ndarray) -> np.ndarray:
         return p[0] * self._z + np.append(0.0, p[1:])

@@ -163,6 +163,8 @@ def own_solver(prepared: Prepared, params: Mapping[str, float], state: Any, mach
         problem = prepared.problem
         shared = prepared.model.transformers is None and len(problem.designs) == 1
         values = {name: params[name] for name in problem.hyperparameters if name in params}
+        # the machine has its costs by class in the weights
+        values |= {name: 1.0 for name in problem.values if name.startswith("class_cost[")}
         if "gamma" in problem.hyperparameters:
             values["gamma"] = float(machine._gamma)
         # libsvm's tolerance is in units of the target

@@ -9,7 +9,7 @@ they get the real estimator, fitted on the fold by scikit-learn.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,8 +92,9 @@ class Scoring:
 
     def _fitted(self, prepared: Prepared, visit: Visit, train: np.ndarray) -> tuple[Any, float]:
         values = prepared.assembled(visit.params)
-        wrapped = prepared.model.wrapping and "threshold" in values
-        threshold = values.pop("threshold") if wrapped else None
+        threshold = prepared.model.threshold
+        if prepared.model.wrapping:
+            threshold = values.pop("threshold", threshold)
         model = clone(prepared.model.whole).set_params(**values)
         X, y = _safe_split(model, self.X, self.y, train)
         params = _check_method_params(self.X, params=dict(self.fit_params), indices=train)
@@ -187,14 +188,34 @@ def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
     if prepared.targets.classes is None:
         return _RegressorStandIn(prepared, outputs_at)
 
-    def calibration() -> Calibration:
+    def sigmoid() -> Calibration:
         """Fit the sigmoid on the other folds' outputs, so that the fold's own score is honest."""
-        others = [g for g in range(len(evaluation.test)) if g != f] or [f]
-        rows = np.concatenate([evaluation.test[g] for g in others])
-        outputs = np.concatenate([evaluation.outputs[g] for g in others])
-        return Sigmoid(outputs, prepared.targets.y[rows], np.ones(len(rows))).calibration
+        everyone = list(range(len(evaluation.test)))
+        others = [g for g in everyone if g != f]
+        found = calibration(prepared, evaluation, others)
+        found = found or calibration(prepared, evaluation, everyone)
+        if found is None:
+            raise ValueError("probabilities need validation rows of every class.")
+        return found
 
-    return _ClassifierStandIn(prepared, outputs_at, calibration)
+    return _ClassifierStandIn(prepared, outputs_at, sigmoid)
+
+
+def calibration(
+    prepared: Prepared, evaluation: Evaluation, folds: Sequence[int], threshold: float = 0.0
+) -> Calibration | None:
+    """Fit a sigmoid to the out-of-fold outputs of some folds; None if they lack a class.
+
+    Outputs are those above the threshold; the sigmoid is for outputs as they are.
+    """
+    if not len(folds):
+        return None
+    rows = np.concatenate([evaluation.test[f] for f in folds])
+    outputs = np.concatenate([evaluation.outputs[f] for f in folds]) + threshold
+    y, weight = prepared.targets.y[rows], prepared.sample_weight[rows]
+    if len(np.unique(y[weight > 0])) < len(np.asarray(prepared.targets.classes)):
+        return None
+    return Sigmoid(outputs, y, weight).calibration
 
 
 def default_surrogate_message(scorer: Any, surrogate: Criterion) -> str:

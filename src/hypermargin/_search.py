@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -34,20 +35,21 @@ from ._budget import Budget, Workers, one_blas_thread
 from ._criterion import Criterion
 from ._log import Entry, Log, best_index
 from ._method import nested_rows, tune
-from ._objective import Objective
+from ._objective import Objective, check_defined
 from ._optimisers import choose_optimiser
 from ._prepare import (
     Prepared,
     TransformerFailed,
     check_inputs,
+    check_threshold,
     default_dimensions,
     draw_folds,
     prepare,
 )
-from ._probability import Sigmoid, agreeing
+from ._probability import agreeing
 from ._refit import NotSolved, can_install, own_solver, solved_by
-from ._scoring import Scoring, default_surrogate_message, with_threshold
-from ._space import Dimension, Space, read_range, read_space
+from ._scoring import Scoring, calibration, default_surrogate_message, with_threshold
+from ._space import Dimension, Space, entries, read_range, read_space
 from .criteria import criterion_for, read_criterion
 
 
@@ -152,6 +154,13 @@ class GradientSearchCV(BaseSearchCV):
     seconds_ : dict
         Where the time of the search went: look, rows (of the kernel matrix), train, outputs,
         adjoint and rest.
+    calibration_ : object or None
+        The sigmoid of `predict_proba`, fitted to the out-of-fold outputs of the best point with
+        their `sample_weight`: `slope`, `offsets` and ``probabilities(outputs)``.  None for
+        regressors, and where a class has no validation rows.
+    probability_cut_ : float or None
+        For two classes, the probability of the second one from which on `predict` says it: 0.5
+        without a threshold.  None where probabilities are not ours (``SVC(probability=True)``).
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, \
 multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.  The best point is the one with the
@@ -254,13 +263,12 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         routed = self._get_routed_params_for_fit(params)
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = draw_folds(cv, X, y, routed.splitter.split)
-        for _, ranges, model in combinations:
+        for listed, ranges, model in combinations:
             _, _, targets, _ = check_inputs(model, X, y, list(model.bare(ranges)))
-            if "threshold" in model.bare(ranges) and len(targets.columns) > 1:
-                raise ValueError(
-                    f"space has a threshold, which is for two classes; y has "
-                    f"{len(np.asarray(targets.classes))}."
-                )
+            for name, spec in ranges.items():
+                model.flat(name, spec, targets.classes)  # says which label is unknown
+            if "threshold" in model.bare({**listed, **ranges}):
+                check_threshold("space", targets)
         scoring = Scoring(
             scorers,
             X,
@@ -273,8 +281,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         by_loss = self.criterion is not None and self.scoring is None
         log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss)
         criterion = self._criterion(scorers, targets)
+        weight = routed.scorer.score.get("sample_weight")
+        weight = _check_sample_weight(weight, np.empty((len(targets.y), 1)), dtype=float)
+        check_defined(criterion, targets, [test for _, test in splits], weight, self.pooled)
         with one_blas_thread:
-            seconds = self._search(combinations, criterion, splits, log)
+            seconds = self._search(combinations, criterion, weight, splits, log)
         results = self._collect(log, len(splits))
         for doubt in model.adapter.doubts(model.machine, targets):
             self._warn(f"The refitted model may differ from the search: {doubt}.")
@@ -316,11 +327,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         combinations, used = [], set[str]()
         parts = read_space(self.space, defaults)
         for listed, ranges in parts:
-            model = read_model(clone(self.estimator).set_params(**clone(listed, safe=False)))
-            model.machine._validate_params()
+            model = self._model_with(listed)
             for name, spec in ranges.items():
-                sign = model.adapter.signs.get(name.removeprefix(model.prefix), "any")
-                read_range(name, spec, Dimension(1.0, 2.0), sign)
+                for place, one in entries(name, spec, model.is_by_class(name)).items():
+                    read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
             tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
             used |= tunable.keys()
             combinations.append((listed, tunable, model))
@@ -329,6 +339,21 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 if name not in used:
                     self._refuse(name, combinations[0][2])
         return combinations
+
+    def _model_with(self, listed: Mapping[str, Any]) -> Model:
+        """Return the model that has the listed values, a threshold that wraps it included."""
+        values = clone(dict(listed), safe=False)
+        known = self.estimator.get_params()
+        threshold = None if "threshold" in known else values.pop("threshold", None)
+        model = read_model(clone(self.estimator).set_params(**values))
+        model.machine._validate_params()
+        if threshold is None:
+            return model
+        if not model.wrapping:
+            self._refuse("threshold", model)
+        if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
+            raise ValueError(f"space['threshold'] lists {threshold!r}; it must be a finite number.")
+        return replace(model, threshold=float(threshold))
 
     def _check_low_rank(self, model: Model) -> None:
         """Say at once if a model cannot be an expansion on landmarks."""
@@ -384,6 +409,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self,
         combinations: list[tuple[dict, dict, Model]],
         criterion: Criterion,
+        weight: np.ndarray,
         splits: list,
         log: Log,
     ) -> dict[str, float]:
@@ -412,12 +438,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     log.fail(listed, len(splits), error)
                     continue
                 space = self._space(prepared, ranges)
-                weight = scoring.score_params.get("sample_weight")
                 objective = Objective(
                     prepared,
                     criterion,
                     space,
-                    _check_sample_weight(weight, np.empty((prepared.n_rows, 1)), dtype=float),
+                    weight,
                     model.adapter.tol(model.machine),
                     budget,
                     log.recorder(prepared, listed, space),
@@ -441,16 +466,16 @@ multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _space(self, prepared: Prepared, ranges: Mapping[str, Any]) -> Space:
         model = prepared.model
-        defaults = default_dimensions(prepared, list(model.bare(ranges)))
+        specs = {
+            flat: (name, one)
+            for name, spec in ranges.items()
+            for flat, one in model.flat(name, spec, prepared.targets.classes).items()
+        }
+        defaults = default_dimensions(prepared, list(model.bare(specs)))
         dimensions = {}
-        for name, spec in ranges.items():
-            bare = name.removeprefix(model.prefix)
-            sign = model.adapter.signs.get(bare, "any")
-            base = model.adapter.by_class.get(bare, bare)
-            for each in defaults:
-                if each == bare or each.startswith(base + "["):
-                    full = name if each == bare else model.prefix + each
-                    dimensions[full] = read_range(name, spec, defaults[each], sign)
+        for flat, (name, spec) in specs.items():
+            default = defaults[flat.removeprefix(model.prefix)]
+            dimensions[flat] = read_range(f"space[{name!r}]", spec, default, model.sign(name))
         return Space(dimensions)
 
     def _collect(self, log: Log, n_splits: int) -> dict[str, Any]:
@@ -486,25 +511,31 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Fit a sigmoid to the out-of-fold outputs of the best point, for `predict_proba`."""
         prepared, evaluation = entry.prepared, entry.evaluation
         self.calibration_: Any = None
+        self.probability_cut_: float | None = None
         if prepared is None or evaluation is None or prepared.targets.classes is None:
             return
-        rows = np.concatenate(evaluation.test)
-        outputs = np.concatenate(evaluation.outputs)
-        model = read_model(fitted)
-        moved = threshold or getattr(model.machine, "threshold", 0.0)
-        sigmoid = Sigmoid(outputs + moved, prepared.targets.y[rows], np.ones(len(rows)))
-        self.calibration_ = sigmoid.calibration
-        if hasattr(model.machine, "calibration_"):
-            model.machine.calibration_ = self.calibration_
+        machine = read_model(fitted).machine
+        moved = getattr(machine, "threshold", 0.0) if threshold is None else threshold
+        found = calibration(prepared, evaluation, range(len(evaluation.test)), moved)
+        self.calibration_ = found
+        if found is not None and len(prepared.targets.classes) == 2:
+            # without a threshold, probabilities are made to agree with the sign of the output
+            cut = found.probabilities(np.array([[moved]]))[0, 1]
+            self.probability_cut_ = 0.5 if threshold is None and moved == 0.0 else float(cut)
+        if hasattr(machine, "calibration_"):
+            machine.calibration_ = found
+        elif hasattr(machine, "predict_proba"):  # SVC(probability=True) has a sigmoid of its own
+            self.probability_cut_ = None
 
     @available_if(lambda self: _calibrated(self))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class.
 
         The sigmoid behind it was fitted to the out-of-fold outputs of the best point, so it took no
-        further fit.  The class that `predict` chooses has the largest probability, unless a
-        threshold was tuned: then probabilities still rise with the output, and `predict` says the
-        second class where they exceed that of the threshold.
+        further fit.  The class that `predict` chooses has the largest probability, unless there is
+        a threshold: probabilities stay calibrated then, as those of
+        :class:`~sklearn.model_selection.FixedThresholdClassifier` do, and `predict` says the second
+        class where its probability is `probability_cut_` or more.
 
         Parameters
         ----------
@@ -594,8 +625,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
         for name, bound in best.space.on_bound(best.point).items():
             self._warn(
-                f"The best {name}={best.point[name]:.4g} is on the bound {bound:.4g} of "
-                f"its range; a wider range in space may do better."
+                f"The best {best.spell(name)}={best.point[name]:.4g} is on the bound {bound:.4g} "
+                "of its range; a wider range in space may do better."
             )
         if best.fault is not None:
             self._warn(

@@ -140,6 +140,23 @@ def read_space(space: Any, defaults: Iterable[str]) -> list[tuple[dict, dict]]:
     return combinations
 
 
+def entries(name: str, spec: Any, by_class: bool) -> dict[str, Any]:
+    """Return the ranges of a parameter by where they are in the space.
+
+    One that has a value for each class may have a range for each class that is named.
+    """
+    place = f"space[{name!r}]"
+    if not by_class or not isinstance(spec, Mapping):
+        return {place: spec}
+    for label, each in spec.items():
+        if _is_list(each):
+            raise ValueError(
+                f"{place}[{label!r}]={each!r} is a list, which is for whole parameters; give "
+                f"{place}=[{{{label!r}: ...}}, ...] or a range."
+            )
+    return {f"{place}[{label!r}]": each for label, each in spec.items()}
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, (list, range, np.ndarray))
 
@@ -150,11 +167,11 @@ def _values(name: str, values: Any) -> list:
     return list(values)
 
 
-def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension:
+def read_range(place: str, spec: Any, default: Dimension, sign: str) -> Dimension:
     """Turn one entry of the user's space into a Dimension, or say what is wrong with it.
 
-    `sign` tells what the estimator accepts: "positive", "non-negative" or "any" numbers, or a
-    "fraction" between 0 and 1.
+    `place` is what messages call it, such as ``space['C']``; `sign` tells what the estimator
+    accepts: "positive", "non-negative" or "any" numbers, or a "fraction" between 0 and 1.
     """
     if spec is None:
         return default
@@ -164,30 +181,28 @@ def read_range(name: str, spec: Any, default: Dimension, sign: str) -> Dimension
         low, high, scale = (*spec, None)[:3]
     else:
         raise ValueError(
-            f"space[{name!r}]={spec!r} is not understood; give (low, high), "
+            f"{place}={spec!r} is not understood; give (low, high), "
             "(low, high, 'log' or 'linear'), a frozen scipy.stats distribution "
             "or a list of values."
         )
     if scale is None:  # a range that reaches zero cannot be logarithmic
         scale = default.scale if isinstance(low, Real) and low > 0 else "linear"
     if scale not in ("log", "linear"):
-        raise ValueError(f"space[{name!r}] has scale {scale!r}; it must be 'log' or 'linear'.")
+        raise ValueError(f"{place} has scale {scale!r}; it must be 'log' or 'linear'.")
     for bound in (low, high):
         if not isinstance(bound, Real) or isinstance(bound, bool) or not np.isfinite(bound):
-            raise ValueError(f"space[{name!r}] has bound {bound!r}; it must be a finite number.")
+            raise ValueError(f"{place} has bound {bound!r}; it must be a finite number.")
     if not low < high:
         raise ValueError(
-            f"space[{name!r}]=({low!r}, {high!r}) is empty; the lower bound must be "
+            f"{place}=({low!r}, {high!r}) is empty; the lower bound must be "
             "less than the upper bound."
         )
     if (sign == "positive" and low <= 0) or (sign == "non-negative" and low < 0):
-        raise ValueError(f"space[{name!r}] has lower bound {low!r}; {name} must be {sign}.")
+        raise ValueError(f"{place} has lower bound {low!r}; it must be {sign}.")
     if sign == "fraction" and not 0 < low < high < 1:
-        raise ValueError(f"space[{name!r}]=({low!r}, {high!r}) must be between 0 and 1.")
+        raise ValueError(f"{place}=({low!r}, {high!r}) must be between 0 and 1.")
     if scale == "log" and low <= 0:
-        raise ValueError(
-            f"space[{name!r}] has lower bound {low!r}; a logarithmic scale needs one above 0."
-        )
+        raise ValueError(f"{place} has lower bound {low!r}; a logarithmic scale needs one above 0.")
     return replace(default, low=float(low), high=float(high), scale=scale)
 
 
