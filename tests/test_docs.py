@@ -55,6 +55,15 @@ def test_the_criterion_of_the_documentation_is_picked_up(monkeypatch):
         GradientSearchCV(SVC(), {"C": (0.01, 1e3)}, scoring=scorer, cv=3).fit(X, y)
 
 
+def test_the_page_on_measures_runs():
+    X, y = make_data(2, n=90)
+    names = {"X": X, "y": y}
+    for block in blocks("docs/measures.md"):
+        exec(block, names)
+    assert set(names["gradient"]) == {"C", "class_weight", "threshold"}
+    assert (names["search"].predict(X) == names["second"]).all()
+
+
 def test_the_documentation_lists_all_criteria():
     page = (ROOT / "docs" / "measures.md").read_text()
     for name, criterion in CRITERIA.items():

@@ -83,7 +83,8 @@ class GradientSearchCV(BaseSearchCV):
         ``"threshold"`` can be named as well, which gives back a
         :class:`~sklearn.model_selection.FixedThresholdClassifier` around the model, and for SVC
         ``"class_weight"``, one for each class.  KernelSVC has `class_cost`, `margin` and
-        `threshold` of its own.
+        `threshold` of its own.  A dict by label, such as ``{"class_weight": {"spam": (1, 50)}}``,
+        tunes what is of the named classes; others keep the estimator's own value.
     scoring : str, callable, list, tuple or dict, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`.  accuracy, balanced_accuracy, f1 and
         F-beta, precision, recall, jaccard (also averaged over classes), matthews_corrcoef, roc_auc,
@@ -130,13 +131,14 @@ class GradientSearchCV(BaseSearchCV):
         has the landmarks as its support vectors.
     criterion : str, Criterion or callable, default=None
         What the search descends on, if that is not the smooth form of the score: the name of a
-        criterion, a criterion with arguments of its own, or a function of (outputs, y) that returns
+        criterion, one of :mod:`hypermargin.criteria`, or a function of (outputs, y) that returns
         a value to be minimised and its gradient by the outputs (`check_gradient` checks it).
         `scoring`, if it is given, still selects among the visited points; otherwise the one with
         the least of the criterion is the best.
     pooled : bool, default=True
         Whether the criterion is applied to the outputs of all folds at once, or to each fold and
-        averaged.
+        averaged.  One that is undefined there, as areas are where a class has no rows, is refused
+        before the search begins.
 
     Attributes
     ----------
@@ -149,8 +151,8 @@ class GradientSearchCV(BaseSearchCV):
         rows, those on the most rows are listed.)
     history_ : list of dict
         One record per evaluation, looks at subsets of the rows included: `params`, `objective`,
-        `gradient` (a dict, or None for a look), `score` (NaN on a subset of the rows), `seconds`,
-        `n_samples` and `tol`.
+        `gradient` (a dict, in which values by class are dicts by label; None for a look), `score`
+        (NaN on a subset of the rows), `seconds`, `n_samples` and `tol`.
     seconds_ : dict
         Where the time of the search went: look, rows (of the kernel matrix), train, outputs,
         adjoint and rest.
