@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers import KERNEL_PARAMS, central_difference, make_data
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from hypermargin._adapters import ADAPTERS, SVCAdapter
@@ -201,7 +202,7 @@ def test_criteria_that_need_no_smoothing_are_the_scores(name):
         from hypermargin._probability import Sigmoid
 
         sigmoid = Sigmoid(outputs, y, np.ones(len(y)))
-        slope, p = sigmoid.slope, sigmoid.calibration.probabilities(outputs)[:, 1]
+        slope, p = sigmoid.slope, softmax(sigmoid.logits, axis=1)[:, 1]
         assert value == pytest.approx(criterion.score_func(y, p))
         # Platt's sigmoid is a logistic regression on the output
         from sklearn.linear_model import LogisticRegression

@@ -110,6 +110,16 @@ def test_a_dict_is_for_what_classes_have():
         GradientSearchCV(SVC(), {"C": {"spam": (1.0, 2.0)}}, cv=3).fit(X, y)
 
 
+def test_ranges_of_all_costs_do_not_hang_on_a_c_that_is_not_tuned():
+    X, y = mail()
+    one, many = (
+        GradientSearchCV(SVC(C=C), {"class_weight": None}, cv=3, max_evals=3).fit(X, y)
+        for C in (1.0, 100.0)
+    )
+    for label, weight in one.best_params_["class_weight"].items():
+        assert many.best_params_["class_weight"][label] == pytest.approx(weight / 100, rel=1e-6)
+
+
 # --- listed thresholds
 
 

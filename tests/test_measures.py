@@ -392,6 +392,21 @@ def test_a_quantile_is_a_fraction():
         GradientSearchCV(KernelSVR(loss="pinball"), space, cv=3).fit(X, y)
 
 
+def test_criteria_are_checked_as_functions_are():
+    rng = np.random.default_rng(0)
+    labels = np.array(["no", "yes", "perhaps"])[np.arange(30) % 3]
+    assert check_gradient(WeightedError(eta=0.2), rng.normal(size=30), np.arange(30) % 2) < 1e-5
+    assert check_gradient(CRITERIA["f1_macro"], rng.normal(size=(30, 3)), labels) < 1e-5
+    assert check_gradient(CRITERIA["huber"], rng.normal(size=30), rng.normal(size=30)) < 1e-5
+
+
+def test_a_function_and_weights_are_told():
+    X, y = make_data(2)
+    search = GradientSearchCV(SVC(), {"C": None}, criterion=lambda o, y: (0.0, 0.0 * o), cv=3)
+    with pytest.raises(ValueError, match=r"cannot take sample_weight; derive a class from"):
+        search.fit(X, y, sample_weight=np.arange(1.0, 61.0))
+
+
 def test_a_wrong_gradient_is_told():
     def wrong(outputs, y):
         return float(np.sum(outputs**2)), outputs

@@ -10,6 +10,7 @@ that is the one output of a usual SVM.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import combinations
 from numbers import Real
 from typing import Any, ClassVar
@@ -153,7 +154,10 @@ class UserCriterion(Criterion):
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         if not (weight == weight[0]).all():
-            raise ValueError("a criterion of your own cannot be used with sample_weight.")
+            raise ValueError(
+                f"criterion={self.function!r} is a function of (outputs, y), which cannot take "
+                "sample_weight; derive a class from hypermargin.criteria.Criterion, which can."
+            )
         flat = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         targets = y.reshape(flat.shape) if self.classes is None else self.classes[y]
         found = self.function(flat, targets)
@@ -183,8 +187,9 @@ def check_gradient(
 
     Parameters
     ----------
-    criterion : callable
-        A function of (outputs, y) that returns a value and its gradient by the outputs.
+    criterion : callable or Criterion
+        A function of (outputs, y) that returns a value and its gradient by the outputs, or a
+        criterion, which is given equal weights.
     outputs : ndarray of shape (n_rows,) or (n_rows, n_columns)
         Where to compare.
     y : ndarray of shape (n_rows,)
@@ -208,6 +213,8 @@ def check_gradient(
     True
     """
     outputs = np.asarray(outputs, dtype=float)
+    if isinstance(criterion, Criterion):
+        criterion = partial(_equally_weighted, criterion)
     gradient = np.asarray(criterion(outputs, y)[1], dtype=float)
     unit = step * (float(outputs.std()) or 1.0)
     found = np.empty_like(outputs)
@@ -219,3 +226,11 @@ def check_gradient(
         found[index] = (above - criterion(moved, y)[0]) / (2.0 * unit)
     largest = max(float(np.abs(found).max()), float(np.abs(gradient).max()), 1e-300)
     return float(np.abs(found - gradient).max() / largest)
+
+
+def _equally_weighted(criterion: Criterion, outputs: np.ndarray, y: np.ndarray) -> Valued:
+    """Call a criterion as a function of outputs and labels, or targets."""
+    table = outputs.reshape(len(outputs), -1)
+    targets = np.unique(y, return_inverse=True)[1] if criterion.for_classifiers else np.asarray(y)
+    value, gradient = criterion(table, targets, np.ones(len(table)))
+    return value, gradient.reshape(outputs.shape)

@@ -363,8 +363,9 @@ def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Di
             dimensions[name] = THRESHOLD
         elif name.endswith("]"):
             kind = name.partition("[")[0]
-            # without C, costs of all classes are the costs themselves
+            dimensions[name] = loss.dimension(kind, y, scale)
             every = {f"class_cost[{k}]" for k in range(problem.n_groups)}
-            itself = kind == "class_cost" and "C" not in names and every <= set(names)
-            dimensions[name] = loss.dimension("C" if itself else kind, y, scale)
+            if kind == "class_cost" and "C" not in names and every <= set(names):
+                # costs of all classes without C are the costs themselves, in units of C
+                dimensions[name] = loss.dimension("C", y, scale).over(problem.values["C"])
     return dimensions

@@ -330,10 +330,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         parts = read_space(self.space, defaults)
         for listed, ranges in parts:
             model = self._model_with(listed)
-            for name, spec in ranges.items():
+            tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
+            for name, spec in tunable.items():
                 for place, one in entries(name, spec, model.is_by_class(name)).items():
                     read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
-            tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
             used |= tunable.keys()
             combinations.append((listed, tunable, model))
         for _, ranges in parts:

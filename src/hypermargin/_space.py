@@ -61,6 +61,11 @@ class Dimension:
         # exp(log(high)) may exceed high by a rounding error
         return float(np.clip(value, self.low, self.high))
 
+    def over(self, unit: float) -> Dimension:
+        """Return the same range for values that are given in units."""
+        usual = None if self.usual is None else (self.usual[0] / unit, self.usual[1] / unit)
+        return replace(self, low=self.low / unit, high=self.high / unit, usual=usual)
+
     def slope(self, value: float) -> float:
         """Return d value / d scaled."""
         return value if self.scale == "log" else self.unit
