@@ -36,11 +36,8 @@ from hypermargin.criteria import (
     criterion_for,
 )
 
-KNOBS = {"class_cost[0]": 0.7, "class_cost[1]": 1.6, "margin[0]": 1.2, "margin[1]": 0.8}
-SCORES = [
-    "accuracy", "f1", "f1_macro", "matthews_corrcoef", "roc_auc", "average_precision",
-    "neg_log_loss", "neg_brier_score",
-]  # fmt: skip
+OF_CLASSES = [name for name, criterion in CRITERIA.items() if criterion.for_classifiers]
+OF_NUMBERS = [name for name in CRITERIA if name not in OF_CLASSES]
 
 
 def knobs_of(loss, n_classes=2):
@@ -54,10 +51,11 @@ def knobs_of(loss, n_classes=2):
 
 
 @pytest.mark.parametrize("loss", CLASSIFICATION)
-@pytest.mark.parametrize("score", SCORES)
-def test_every_knob_of_every_loss_has_an_exact_gradient(loss, score):
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_every_knob_of_every_loss_has_an_exact_gradient(loss, name):
     X, y = make_data(2)
-    problem = Differentiated(KernelSVC(loss=loss), X, y, scoring=score)
+    problem = Differentiated(KernelSVC(loss=loss), X, y)
+    problem.criterion = CRITERIA[name]
     assert_gradient(problem, {"C": 1.3, "gamma": 0.3, **knobs_of(loss)})
 
 
@@ -70,11 +68,13 @@ def test_three_classes_have_exact_gradients(loss, score):
 
 
 @pytest.mark.parametrize("loss", REGRESSION)
+@pytest.mark.parametrize("name", OF_NUMBERS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-def test_regression_losses_have_exact_gradients(loss, weighted):
+def test_regression_losses_have_exact_gradients(loss, name, weighted):
     X, y = make_data(0)
     weight = np.random.default_rng(1).uniform(0.3, 2.0, len(y)) if weighted else None
     problem = Differentiated(KernelSVR(loss=loss), X, y, sample_weight=weight)
+    problem.criterion = CRITERIA[name]
     extra = {"epsilon": 0.12} if "epsilon" in loss else {}
     extra = {"quantile": 0.7} if loss == "pinball" else extra
     assert_gradient(problem, {"C": 1.3, "gamma": 0.3, **extra})
@@ -457,6 +457,20 @@ def test_measures_of_counts_approach_the_hard_ones(name, average):
     arguments = {"average": average} if by_class else {}
     hard = sharp.score_func(y, (outputs[:, 0] > 0).astype(int), **arguments)
     assert 1.0 - sharp(outputs, y, np.ones(len(y)))[0] == pytest.approx(hard, abs=1e-4)
+
+
+def test_means_over_rows_approach_the_hard_ones():
+    outputs, y = outputs_of()
+    one, sign = np.ones(len(y)), np.where(y == 1, 1.0, -1.0)
+    error = np.mean((outputs[:, 0] > 0) != y)
+    assert criteria.ZeroOne(mu=1e7)(outputs, y, one)[0] == pytest.approx(error, abs=1e-4)
+    hinge = np.maximum(0.0, 1.0 - sign * outputs[:, 0]).mean()
+    assert criteria.SmoothHinge(mu=1e7)(outputs, y, one)[0] == pytest.approx(hinge, abs=1e-4)
+    fbeta = metrics.fbeta_score(y, outputs[:, 0] > 0, beta=2.0)
+    assert 1.0 - SmoothFBeta(t=1e7, beta=2.0)(outputs, y, one)[0] == pytest.approx(fbeta, abs=1e-4)
+    pinball = metrics.mean_pinball_loss(y, outputs, alpha=0.9)
+    found = criteria.SmoothPinball(t=1e7, alpha=0.9)(outputs, y.astype(float), one)[0]
+    assert found == pytest.approx(pinball, abs=1e-4)
 
 
 def test_thresholds_that_follow_from_the_outputs():
