@@ -31,7 +31,7 @@ from ._gram import Columns, Gram, borrowed
 from ._kernels import Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual, Rows
-from ._problem import MANY, Design, Evaluation, Problem, Solution
+from ._problem import MANY, Design, Evaluation, KernelProblem, Solution
 from ._small import (
     Roster,
     Squad,
@@ -112,7 +112,7 @@ def merged(state: State, n_rows: int) -> State:
     return State({0: start})
 
 
-class CrossValidation(Problem):
+class CrossValidation(KernelProblem):
     """All folds of a kernel machine, trained exactly, as one function of its hyperparameters."""
 
     def _begin(self) -> None:

@@ -36,7 +36,7 @@ from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
 from ._losses import FIELDS, Dual, Loss, Rows
 from ._primal import MOST_NEWTON, Features, Newton, OutOfTime, SmoothDual
-from ._problem import Column, Design, Evaluation, Fold, Problem, Solution
+from ._problem import Column, Design, Evaluation, Fold, KernelProblem, Solution
 
 JITTER = 1e-6  # on the diagonal of K(Z, Z), in units of its mean
 SMOOTHING = 0.5  # width of the rounded corners, in units of the targets
@@ -65,7 +65,7 @@ class LandmarkStart:
 LandmarkState = dict[tuple[int, int], LandmarkStart]
 
 
-class LowRankCrossValidation(Problem):
+class LowRankCrossValidation(KernelProblem):
     """All folds of a kernel machine on landmarks as one function of its hyperparameters.
 
     Parameters

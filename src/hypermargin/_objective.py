@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._adapters import Targets
+from ._adapter import Targets
 from ._budget import Budget
 from ._criterion import Criterion
 from ._prepare import Prepared
@@ -262,14 +262,16 @@ def validation_loss(
 
     Folds are pooled, or the criterion is applied to each and averaged.
     """
-    y = prepared.targets.y
+    y, adapter = prepared.targets.y, prepared.model.adapter
+
+    def apply(outputs: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
+        read, T = adapter.contrasted(outputs)
+        value, delta = criterion(read, y[rows], weight[rows])
+        return value, delta if T is None else delta @ T.T
+
     if not pooled:
-        parts = [
-            criterion(outputs, y[rows], weight[rows])
-            for outputs, rows in zip(evaluation.outputs, evaluation.test, strict=True)
-        ]
+        parts = [apply(*part) for part in zip(evaluation.outputs, evaluation.test, strict=True)]
         value = float(np.mean([part[0] for part in parts]))
         return value, [part[1] / len(parts) for part in parts]
-    rows = np.concatenate(evaluation.test)
-    value, delta = criterion(np.concatenate(evaluation.outputs), y[rows], weight[rows])
+    value, delta = apply(np.concatenate(evaluation.outputs), np.concatenate(evaluation.test))
     return value, np.split(delta, np.cumsum([len(test) for test in evaluation.test])[:-1])

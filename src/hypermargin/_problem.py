@@ -1,8 +1,8 @@
 """Cross-validation as a differentiable function: the seam.
 
 A problem takes hyperparameters and returns out-of-fold outputs together with a pullback, which
-turns a gradient on the outputs into a gradient on the hyperparameters.  There are two: `_exact`
-trains on all rows, `_low_rank` on landmarks.
+turns a gradient on the outputs into a gradient on the hyperparameters.  There are three: `_exact`
+trains kernel machines on all rows, `_low_rank` on landmarks, `_linear` trains linear machines.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ._budget import Budget, Workers, one_blas_thread
 from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
 from ._losses import Loss
+from ._space import Dimension
 
 MANY = 5  # machines of a fold that are called many
 HARMLESS = 2e-5  # rounding errors of a kernel matrix, relative to its diagonal, up to which it is
@@ -27,10 +28,21 @@ SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is e
 
 @dataclass(frozen=True)
 class Fold:
-    """Row numbers of one split, and the weight that each row has in training (0: none)."""
+    """Row numbers of one split, and the weight that each row has in training (0: none).
+
+    `others` is the weight of rows that stand for all other classes, in a column of one class
+    against the rest, where that differs: LIBLINEAR weighs the one class only.
+    """
 
     test: np.ndarray
     weight: np.ndarray
+    others: np.ndarray | None = None
+
+    def of_column(self, column: Column) -> np.ndarray:
+        """Return the weights of all rows in training a machine of a column."""
+        if self.others is None:
+            return self.weight * column.members
+        return np.where(column.target > 0, self.weight, self.others) * column.members
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class Design:
     are the kernel's hyperparameters that depend on the training rows (gamma="scale").
     """
 
-    points: Points
+    points: Any  # Points of a kernel machine, the matrix of a linear one
     rows: np.ndarray
     folds: tuple[int, ...]
     fixed: Params = field(default_factory=dict)
@@ -95,21 +107,14 @@ class Solution:
 
 
 class Problem:
-    """Folds, columns, a kernel and a loss: what every way to cross-validate has in common.
+    """Folds, columns and a loss: what every way to cross-validate has in common.
 
     Parameters
     ----------
     designs, folds, columns : sequences of Design, Fold, Column
-    kernel, loss : Kernel, Loss
+    loss : Loss
     values : dict
         Values of hyperparameters that an evaluation does not name.
-    memory : float
-        Bytes for the kernel matrices; above that their rows are computed on demand.
-
-    Notes
-    -----
-    Rows of kernel matrices live in memory that the next evaluation overwrites, so only the pullback
-    of the latest evaluation can be used; an older one raises an error.
     """
 
     def __init__(
@@ -117,29 +122,23 @@ class Problem:
         designs: Sequence[Design],
         folds: Sequence[Fold],
         columns: Sequence[Column],
-        kernel: Kernel,
         loss: Loss,
         values: Params,
-        memory: float,
         workers: Workers | None = None,
     ):
         self.designs = designs
         self.folds = folds
         self.columns = columns
-        self.kernel = kernel
         self.loss = loss
         self.values = values
-        self.memory = memory
         self.workers = workers or Workers(1)
         self.n_groups = int(max(column.group.max(initial=0) for column in columns)) + 1
         self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
-        self._lock = threading.Lock()
-        self._begin()
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
         by_class = [f"{name}[{k}]" for name in self.loss.by_class for k in range(self.n_groups)]
-        return (*self.loss.hyperparameters, *by_class, *self.kernel.hyperparameters)
+        return (*self.loss.hyperparameters, *by_class)
 
     def evaluate(
         self,
@@ -170,20 +169,26 @@ class Problem:
         """
         raise NotImplementedError
 
-    def solutions(
-        self,
-        points: Points | None,
-        weight: np.ndarray,
-        params: Params,
-        tol: float,
-        warm: Any,
-    ) -> list[Solution] | None:
-        """Train one machine per column on all rows; None if that did not converge.
-
-        `points` are the rows in the user's order, if they are not those of the (only) design here;
-        `warm` is the state of an evaluation.
-        """
+    def dimensions(self, names: Sequence[str], y: np.ndarray) -> dict[str, Dimension]:
+        """Return ranges that suit the data, for those of the names that it knows."""
         raise NotImplementedError
+
+    def map_evaluations(self, function: Callable, items: Any, budget: Budget) -> list:
+        """Apply a function that evaluates `of_thread()` to all items, side by side if that pays.
+
+        With many small machines it does not: they take less time than threads take to share the
+        interpreter.
+        """
+        if len(self.columns) * len(self.designs) > MANY:
+            return [function(item) for item in items]
+        return self.workers.map(function, items, budget)
+
+    def of_thread(self) -> Self:
+        """Return a problem like this one that may be evaluated beside it."""
+        return self
+
+    def release(self) -> None:
+        """Give memory back; the next evaluation takes what it needs."""
 
     def _moved(self, evaluation: Evaluation, params: Params) -> Evaluation:
         """Return an evaluation with outputs above the threshold: eq. (15) of keerthi-2006."""
@@ -201,6 +206,61 @@ class Problem:
         outputs = [part - threshold for part in evaluation.outputs]
         return replace(evaluation, outputs=outputs, pullback=pullback, outputs_at=outputs_at)
 
+
+class KernelProblem(Problem):
+    """What the ways to cross-validate a kernel machine have in common.
+
+    Parameters
+    ----------
+    designs, folds, columns : sequences of Design, Fold, Column
+    kernel, loss : Kernel, Loss
+    values : dict
+        Values of hyperparameters that an evaluation does not name.
+    memory : float
+        Bytes for the kernel matrices; above that their rows are computed on demand.
+
+    Notes
+    -----
+    Rows of kernel matrices live in memory that the next evaluation overwrites, so only the pullback
+    of the latest evaluation can be used; an older one raises an error.
+    """
+
+    def __init__(
+        self,
+        designs: Sequence[Design],
+        folds: Sequence[Fold],
+        columns: Sequence[Column],
+        kernel: Kernel,
+        loss: Loss,
+        values: Params,
+        memory: float,
+        workers: Workers | None = None,
+    ):
+        super().__init__(designs, folds, columns, loss, values, workers)
+        self.kernel = kernel
+        self.memory = memory
+        self._lock = threading.Lock()
+        self._begin()
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:
+        return (*super().hyperparameters, *self.kernel.hyperparameters)
+
+    def solutions(
+        self,
+        points: Points | None,
+        weight: np.ndarray,
+        params: Params,
+        tol: float,
+        warm: Any,
+    ) -> list[Solution] | None:
+        """Train one machine per column on all rows; None if that did not converge.
+
+        `points` are the rows in the user's order, if they are not those of the (only) design here;
+        `warm` is the state of an evaluation.
+        """
+        raise NotImplementedError
+
     def in_single(self, points: Points, params: Params, tol: float) -> bool:
         """Whether kernel values in single precision are exact enough.
 
@@ -211,18 +271,21 @@ class Problem:
             return False
         return self.kernel.single_error(points, params) <= HARMLESS
 
-    def map_evaluations(self, function: Callable, items: Any, budget: Budget) -> list:
-        """Apply a function that evaluates `of_thread()` to all items, side by side if that pays.
-
-        With many small machines it does not: they take less time than threads take to share the
-        interpreter.
-        """
-        if len(self.columns) * len(self.designs) > MANY:
-            return [function(item) for item in items]
-        return self.workers.map(function, items, budget)
+    def dimensions(self, names: Sequence[str], y: np.ndarray) -> dict[str, Dimension]:
+        design, kernel, loss = self.designs[0], self.kernel, self.loss
+        at = np.linspace(0, len(design.rows) - 1, min(len(design.rows), 500)).astype(int)
+        sample = design.points.take(at)
+        found = {n: kernel.dimension(n, sample) for n in names if n in kernel.hyperparameters}
+        middle = {name: d.from_scaled(d.middle) for name, d in found.items()}
+        params = {**self.values, **design.fixed, **middle}
+        mean = float(kernel.block(sample, sample, params).mean())
+        scale = float(kernel.diagonal(sample, params).mean()) - mean
+        scale = scale if np.isfinite(scale) and scale > 1e-12 else 1.0
+        known = [name for name in names if name in (*loss.hyperparameters, *loss.by_class)]
+        return found | {name: loss.dimension(name, y, scale) for name in known}
 
     def of_thread(self) -> Self:
-        """Return a problem like this one with memory of its own, for evaluations side by side."""
+        """Return a problem like this one with memory of its own."""
         if not self.workers.inside:
             return self
         with self._lock:

@@ -24,7 +24,7 @@ from sklearn.svm._base import BaseLibSVM
 
 from ._kernels import Points
 from ._prepare import Prepared
-from ._problem import Solution
+from ._problem import KernelProblem, Solution
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 SOLVERS = ("_dense_fit", "_sparse_fit")  # the two methods of a machine that call libsvm
@@ -161,6 +161,7 @@ def own_solver(prepared: Prepared, params: Mapping[str, float], state: Any, mach
         if prepared.targets.classes is not None:
             weight = weight * machine.class_weight_[y.astype(int)]
         problem = prepared.problem
+        assert isinstance(problem, KernelProblem)
         shared = prepared.model.transformers is None and len(problem.designs) == 1
         values = {name: params[name] for name in problem.hyperparameters if name in params}
         # the machine has its costs by class in the weights

@@ -1,0 +1,226 @@
+"""What an adapter is: what the parameters of a scikit-learn estimator mean to a problem.
+
+An adapter names the loss and the kernel of an estimator, reads the values of its hyperparameters,
+splits its targets into the columns that its machines are trained on, and turns outputs into what
+`predict` and `decision_function` would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from ._kernels import Kernel, Params, make_kernel
+from ._losses import Loss
+from ._problem import Column
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets in the form that problems and criteria use.
+
+    y : class numbers for classifiers, shape (n,); floats (n, n_targets) for regressors
+    classes : the labels that the numbers stand for; None for regressors
+    scale : the unit in which outputs and optimality gaps are to be read
+    """
+
+    y: np.ndarray
+    classes: np.ndarray | None
+    columns: list[Column]
+    scale: float
+
+
+class Adapter:
+    """How one kind of estimator is trained, tuned and read."""
+
+    estimator: ClassVar[type[BaseEstimator]]
+    # names of the loss's hyperparameters by class, by what the estimator calls them
+    by_class: ClassVar[dict[str, str]] = {}
+    # whether a threshold for two classes is tuned by moving outputs, and is no parameter of it
+    wraps_threshold: ClassVar[bool] = False
+    # which numbers the estimator accepts for a hyperparameter; any, where it is not listed
+    signs: ClassVar[dict[str, str]] = {
+        "C": "positive",
+        "gamma": "positive",
+        "alpha": "positive",
+        "epsilon": "non-negative",
+        "quantile": "fraction",
+        "class_cost": "positive",
+        "class_weight": "positive",
+        "margin": "positive",
+    }
+
+    linear: ClassVar[bool] = False  # whether it has no kernel
+    # whether, in a column of one class against the rest, the weights of all classes count
+    weighs_others: ClassVar[bool] = True
+
+    def loss(self, estimator: Any) -> Loss:
+        raise NotImplementedError
+
+    def refuse(self, estimator: Any) -> str | None:
+        """Return what keeps an estimator from being differentiated, if anything does."""
+        return None
+
+    def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the outputs that criteria read, and T if they are outputs @ T.
+
+        Criteria of classifiers read one output for each pair of classes.
+        """
+        return outputs, None
+
+    def kernel(self, estimator: Any) -> Kernel:
+        return make_kernel(estimator.kernel, estimator.degree)
+
+    def scalars(self, estimator: Any) -> tuple[str, ...]:
+        """Return the names of all hyperparameters that are single numbers."""
+        return (*self.loss(estimator).hyperparameters, *self.kernel(estimator).hyperparameters)
+
+    def hyperparameters(self, estimator: Any) -> tuple[str, ...]:
+        """Return the names of what is tuned where nothing is said."""
+        knobs = self.knobs(estimator)
+        return tuple(name for name in self.scalars(estimator) if name not in knobs)
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        """Return the names of what is tuned only on demand; `threshold` moves outputs."""
+        return ()
+
+    def values_by_class(
+        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
+    ) -> Params:
+        """Return hyperparameters by class, by the names of the loss.
+
+        They are what classes have that are not among those tuned.
+        """
+        return {}
+
+    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
+        """Return a parameter of the estimator that has these values for the classes."""
+        return tuple(values)
+
+    def values(self, estimator: Any) -> Params:
+        """Return the hyperparameters that are plain numbers."""
+        found = {name: getattr(estimator, name) for name in self.scalars(estimator)}
+        return {name: float(v) for name, v in found.items() if isinstance(v, Real)}
+
+    def gamma(self, estimator: Any, X: Any) -> float:
+        """Return the gamma that the estimator would use when it is fitted on X."""
+        raise NotImplementedError
+
+    def tol(self, estimator: Any) -> float:
+        """Return the optimality gap to train to, in units of the targets."""
+        return 1e-3
+
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        """Return reasons why the refitted estimator may differ from what the search has seen."""
+        return []
+
+    def targets(self, y: Any) -> Targets:
+        raise NotImplementedError
+
+    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray | float:
+        """Return the factors on the weights of training rows with targets y."""
+        return 1.0
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
+        """Return the outputs of a fitted estimator's machines."""
+        return estimator.predict(X).reshape(X.shape[0], -1)
+
+
+class WeightedClasses:
+    """Classifiers whose classes have weights, and that a threshold can be put around."""
+
+    by_class: ClassVar[dict[str, str]] = {"class_weight": "class_cost"}
+    wraps_threshold: ClassVar[bool] = True
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return ("class_weight", "threshold")
+
+    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
+        return dict(zip(classes.tolist(), values, strict=True))
+
+    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
+        classes = np.asarray(targets.classes)
+        per_class = compute_class_weight(estimator.class_weight, classes=classes, y=classes[y])
+        return per_class[y]
+
+    def values_by_class(
+        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
+    ) -> Params:
+        if "class_weight" not in tuned:  # they are in the weights of the rows
+            return {}
+        labels = np.asarray(targets.classes)
+        weights = compute_class_weight(estimator.class_weight, classes=labels, y=labels[targets.y])
+        return {f"class_cost[{k}]": float(weight) for k, weight in enumerate(weights)}
+
+
+class SingleTarget:
+    """Regressors with one target."""
+
+    def targets(self, y: Any) -> Targets:
+        y = column_or_1d(y, warn=True).astype(float)
+        everyone = np.ones(len(y), dtype=bool)
+        column = Column(everyone, y, np.zeros(len(y), dtype=int))
+        return Targets(y[:, None], None, [column], float(np.std(y)) or 1.0)
+
+
+class ManyTargets:
+    """Regressors with one machine for each target."""
+
+    def targets(self, y: Any) -> Targets:
+        y = np.asarray(y, dtype=float)
+        table = y.reshape(len(y), -1)
+        everyone, group = np.ones(len(y), dtype=bool), np.zeros(len(y), dtype=int)
+        columns = [Column(everyone, column, group) for column in table.T.copy()]
+        return Targets(table, None, columns, float(np.std(table)) or 1.0)
+
+
+def read_classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of labels, and the number of each label's class."""
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    classes, numbers = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only ({classes.tolist()[0]!r}); "
+            "the number of classes has to be greater than one."
+        )
+    return classes, numbers
+
+
+def by_class(name: str, given: Any, classes: list) -> list[float]:
+    """Read a parameter that has a value for each class, or say what is wrong with it."""
+    if given is None or isinstance(given, Real):
+        values = [1.0 if given is None else given] * len(classes)
+    elif isinstance(given, Mapping):
+        check_labels(name, given, classes)
+        values = [given.get(label, 1.0) for label in classes]
+    else:
+        values = list(given)
+        if len(values) != len(classes):
+            raise ValueError(
+                f"{name}={given!r} has {len(values)} values, but y has {len(classes)} classes."
+            )
+    for value in values:
+        if not isinstance(value, Real) or not np.isfinite(float(value)) or value <= 0:
+            raise ValueError(f"{name}={given!r} has the value {value!r}; it must be positive.")
+    return [float(value) for value in values]
+
+
+def check_labels(name: str, given: Mapping, classes: list) -> None:
+    """Say so if something that is given by class names none, or one that y does not have."""
+    if not given:
+        raise ValueError(f"{name} is an empty dict; name at least one of the classes {classes}.")
+    for label in given:
+        if label not in classes:
+            raise ValueError(f"{name} names {label!r}, which is none of the classes {classes}.")
