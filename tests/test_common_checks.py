@@ -2,9 +2,10 @@
 
 import pytest
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hypermargin import GradientSearchCV
@@ -21,8 +22,13 @@ def expected_failed_checks(search):
     """
     estimator = search.estimator
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    if isinstance(last, KernelRidge):
-        return {"check_supervised_y_2d": "KernelRidge takes a column for a table of one target"}
+    if isinstance(last, (KernelRidge, Ridge)):
+        return {"check_supervised_y_2d": "a column is taken for a table of one target"}
+    if isinstance(last, RidgeClassifier):
+        multilabel = "representation_invariance", "output_format_predict"
+        multilabel += "output_format_predict_proba", "output_format_decision_function"
+        name = "check_classifiers_multilabel_{}"
+        return {name.format(check): "one label per row is tuned here" for check in multilabel}
     return {}
 
 
@@ -35,6 +41,12 @@ FAST = dict(cv=2, max_evals=2, error_score="raise", random_state=0)
         GradientSearchCV(SVC(), **FAST),
         GradientSearchCV(SVR(), {"C": (0.1, 10.0)}, **FAST),
         GradientSearchCV(KernelRidge(kernel="rbf"), **FAST),
+        GradientSearchCV(LinearSVC(), **FAST),
+        GradientSearchCV(LinearSVC(), method="path", **FAST),
+        GradientSearchCV(LinearSVR(), **FAST),
+        GradientSearchCV(LinearSVC(loss="hinge"), method="gradient", **FAST),
+        GradientSearchCV(Ridge(), **FAST),
+        GradientSearchCV(RidgeClassifier(), **FAST),
         GradientSearchCV(
             make_pipeline(StandardScaler(), SVC()),
             {"svc__C": (0.1, 10.0), "svc__kernel": ["rbf", "linear"]},

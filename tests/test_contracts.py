@@ -289,7 +289,7 @@ def test_adapters_read_their_estimator(adapter):
     targets = adapter.targets(y)
     assert len(targets.y) == len(y)
     assert all(len(c.target) == len(y) for c in targets.columns)
-    assert adapter.gamma(estimator, X) > 0
+    assert adapter.linear or adapter.gamma(estimator, X) > 0
 
 
 # --- space

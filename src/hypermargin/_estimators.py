@@ -15,9 +15,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ._adapters import KernelSVCAdapter, KernelSVRAdapter, Targets
+from ._adapter import Targets
 from ._budget import Workers
 from ._exact import CrossValidation
+from ._kernel_adapters import KernelSVCAdapter, KernelSVRAdapter
 from ._kernels import KERNELS, Points
 from ._losses import CLASSIFICATION, REGRESSION
 from ._prepare import check_square

@@ -17,6 +17,7 @@ from ._scoring import Scoring
 from ._space import Space
 
 Scores = list[dict[str, Any]]
+Rate = Callable[[list[np.ndarray]], tuple[float, float]]
 
 
 @dataclass(eq=False)
@@ -180,6 +181,21 @@ class Log:
                 entry.record["score"] = self._mean_score(entry.out)
         return kept
 
+    def rater(self, prepared: Prepared) -> Rate | None:
+        """Return a function that gives the score of outputs and its standard error over folds.
+
+        None if scores cannot be read off the outputs, or do not count.
+        """
+        scoring = self.scoring
+        if self.by_loss or not scoring.reads_outputs:
+            return None
+
+        def rate(outputs: list[np.ndarray]) -> tuple[float, float]:
+            scores = self._scores(scoring.read(prepared, outputs))
+            return float(np.mean(scores)), float(np.std(scores) / np.sqrt(max(len(scores) - 1, 1)))
+
+        return rate
+
     def fail(self, listed: Mapping[str, Any], n_folds: int, error: Exception) -> None:
         """Log that a combination of listed values could not be fitted."""
         out = self.scoring.failures(str(error), n_folds)
@@ -196,11 +212,15 @@ class Log:
         self.entries.append(entry)
 
     def _mean_score(self, out: list[dict[str, Any]]) -> float:
+        return float(np.mean(self._scores(out)))
+
+    def _scores(self, out: list[dict[str, Any]]) -> list[float]:
+        """Return the leading score of every fold."""
         scores = [fold["test_scores"] for fold in out]
         if isinstance(scores[0], dict):
             leading = self.leading if self.leading in scores[0] else next(iter(scores[0]))
             scores = [score[leading] for score in scores]
-        return float(np.mean(scores))
+        return scores
 
     def _print(self) -> None:
         record = self.entries[-1].record

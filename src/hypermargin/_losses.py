@@ -86,6 +86,7 @@ class Loss:
     bias: ClassVar[bool] = True
     unreached: ClassVar[bool] = False  # whether bounds are there for the solver only
     linear: ClassVar[bool] = False  # trained by a linear system, without bounds
+    softens: ClassVar[bool] = False  # a logistic curve in place of the corner
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         raise NotImplementedError
@@ -164,6 +165,7 @@ class SmoothHinge(Hinge):
 class Logistic(Hinge):
     """sum_i c_i log(1 + exp(-y_i o_i)): kernel logistic regression."""
 
+    softens = True
     by_class = ("class_cost",)
 
     def dual(self, rows: Rows, params: Params) -> Dual:

@@ -19,10 +19,13 @@ from sklearn.utils.validation import (
     _num_samples,
 )
 
-from ._adapters import Model, Targets
+from ._adapter import Targets
+from ._adapters import Model
 from ._budget import Workers
 from ._exact import CrossValidation
 from ._kernels import Points
+from ._linear import LinearCrossValidation
+from ._linear_adapters import LinearAdapter
 from ._low_rank import LowRankCrossValidation
 from ._problem import Design, Fold, Problem
 from ._space import Dimension
@@ -109,8 +112,8 @@ def prepare(
         values["threshold"] = model.threshold
     fit_params, sample_weight = _split_params(model, fit_params, len(targets.y))
     folds = [
-        Fold(test, _training_weight(model, targets, train, sample_weight, number, tuned))
-        for number, (train, test) in enumerate(splits)
+        _fold(model, targets, split, sample_weight, f"fold {number}", tuned)
+        for number, split in enumerate(splits)
     ]
     if model.transformers is None:
         designs = _shared_design(model, X, splits, tuned, targets)
@@ -119,8 +122,21 @@ def prepare(
             _own_design(model, X, y, split, number, fit_params, tuned)
             for number, split in enumerate(splits)
         ]
-    kernel, loss = model.adapter.kernel(model.machine), model.adapter.loss(model.machine)
+    loss = model.adapter.loss(model.machine)
     problem: Problem
+    if isinstance(model.adapter, LinearAdapter):
+        whole = None
+        if model.transformers is None:
+            split = np.arange(len(targets.y)), np.empty(0, dtype=int)
+            whole = _fold(model, targets, split, sample_weight, "all rows", tuned)
+        intercept, bias_penalty = model.adapter.intercept(model.machine)
+        problem = LinearCrossValidation(
+            designs, folds, targets.columns, loss, values, workers, intercept=intercept,
+            bias_penalty=bias_penalty, whole=whole,
+            n_groups=None if targets.classes is None else len(targets.classes),
+        )  # fmt: skip
+        return Prepared(model, problem, targets, list(splits), sample_weight)
+    kernel = model.adapter.kernel(model.machine)
     if rank is None:
         problem = CrossValidation(
             designs, folds, targets.columns, kernel, loss, values, memory, workers
@@ -158,20 +174,25 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     if model.transformers is not None:
         return X, _check_y(y, multi_output=True, y_numeric=numeric, estimator=model.machine)
+    linear = model.adapter.linear
     X, y = check_X_y(
         X,
         y,
-        dtype=np.float64,
+        dtype=[np.float64, np.float32] if linear else np.float64,
         order="C",
         accept_sparse="csr",
-        accept_large_sparse=False,
+        accept_large_sparse=linear,
         multi_output=True,
         y_numeric=numeric,
         estimator=model.machine,
     )
-    if model.machine.kernel == "precomputed":
+    if _is_precomputed(model):
         check_square(X)
     return X, y
+
+
+def _is_precomputed(model: Model) -> bool:
+    return getattr(model.machine, "kernel", None) == "precomputed"
 
 
 def check_square(K: Any) -> None:
@@ -226,44 +247,50 @@ def _split_params(
     return rest, np.asarray(weight, dtype=float)
 
 
-def _training_weight(
+def _fold(
     model: Model,
     targets: Targets,
-    train: np.ndarray,
+    split: Split,
     sample_weight: np.ndarray,
-    number: int,
+    name: str,
     tuned: Sequence[str],
-) -> np.ndarray:
-    """Return the weight of every row in the training part of a fold, 0 outside of it.
+) -> Fold:
+    """Return a fold with the weight of every row in its training part, 0 outside of it.
 
     A row that is listed twice has twice its weight.  Weights of classes that are tuned come in
     place of the estimator's own.
     """
+    train, test = split
     y = targets.y[train]
     if targets.classes is not None:
         present = np.unique(y[sample_weight[train] > 0])
         for missing in np.setdiff1d(np.arange(len(targets.classes)), present):
             raise ValueError(
-                f"the training part of fold {number} has no sample of class "
+                f"the training part of {name} has no sample of class "
                 f"{targets.classes.tolist()[missing]!r} with a positive sample_weight; "
                 "use fewer or stratified folds, or drop the class."
             )
     elif not sample_weight[train].any():
-        raise ValueError(f"the sample_weight of the training part of fold {number} is zero.")
+        raise ValueError(f"the sample_weight of the training part of {name} is zero.")
     factors: Any = 1.0
     if "class_weight" not in tuned:
         factors = model.adapter.class_weight(model.machine, y, targets)
-    weight = np.zeros(len(targets.y))
+    weight, plain = np.zeros(len(targets.y)), np.zeros(len(targets.y))
     np.add.at(weight, train, sample_weight[train] * factors)
-    return weight
+    if model.adapter.weighs_others or len(targets.columns) == 1:
+        return Fold(test, weight)
+    np.add.at(plain, train, sample_weight[train])
+    return Fold(test, weight, plain)
 
 
 def _shared_design(
     model: Model, X: Any, splits: Sequence[Split], tuned: Sequence[str], targets: Targets
 ) -> list[Design]:
     """One design for all folds, unless a gamma that is read off the training rows differs."""
+    if model.adapter.linear:
+        return [Design(X, np.arange(X.shape[0]), tuple(range(len(splits))))]
     points, rows = Points.of(X), np.arange(X.shape[0])
-    if model.machine.kernel != "precomputed":  # that would copy a square matrix
+    if not _is_precomputed(model):  # that would copy a square matrix
         rows = _by_fold(splits, targets)
         points = Points(points.X[rows], rows, points.centre)
     if not _needs_gamma(model, tuned):
@@ -311,21 +338,25 @@ def _own_design(
         ]
     except Exception as error:
         raise TransformerFailed(str(error)) from error
+    linear = model.adapter.linear
+    dtype = [np.float64, np.float32] if linear else np.float64
     parts = [
-        check_array(part, dtype=np.float64, accept_sparse="csr", accept_large_sparse=False)
+        check_array(part, dtype=dtype, accept_sparse="csr", accept_large_sparse=linear)
         for part in parts
     ]
     fixed = {}
     if _needs_gamma(model, tuned):
         fixed["gamma"] = model.adapter.gamma(model.machine, parts[0])
-    if model.machine.kernel == "precomputed":
+    if _is_precomputed(model):
         check_square(parts[0])
         # machines never ask for similarities between test rows, which nobody knows
         unknown = np.zeros((len(test), len(test)))
         parts = [np.hstack([parts[0], parts[1].T]), np.hstack([parts[1], unknown])]
     # a row in both parts, or twice in one, is one point; it comes from the training part
     rows, first = np.unique(np.concatenate([train, test]), return_index=True)
-    return Design(Points(_stack(parts)[first], first), rows, (number,), fixed)
+    stacked = _stack(parts)[first]
+    points = stacked if linear else Points(stacked, first)
+    return Design(points, rows, (number,), fixed)
 
 
 def _stack(parts: list[Any]) -> Any:
@@ -343,29 +374,11 @@ def _needs_gamma(model: Model, tuned: Sequence[str]) -> bool:
 def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Dimension]:
     """Return ranges that suit the data for the machine's hyperparameters `names`, flat ones."""
     problem = prepared.problem
-    design = problem.designs[0]
-    kernel, loss = problem.kernel, problem.loss
-    at = np.linspace(0, len(design.rows) - 1, min(len(design.rows), 500)).astype(int)
-    sample = design.points.take(at)
-    dimensions = {
-        name: kernel.dimension(name, sample) for name in names if name in kernel.hyperparameters
-    }
-    middle = {name: d.from_scaled(d.middle) for name, d in dimensions.items()}
-    params = {**problem.values, **design.fixed, **middle}
-    diagonal, mean = kernel.diagonal(sample, params), kernel.block(sample, sample, params).mean()
-    scale = float(diagonal.mean() - mean)
-    scale = scale if np.isfinite(scale) and scale > 1e-12 else 1.0
+    kinds = {name: name.partition("[")[0] for name in names}
     y = np.asarray(prepared.targets.y, dtype=float)
-    for name in names:
-        if name in loss.hyperparameters:
-            dimensions[name] = loss.dimension(name, y, scale)
-        elif name == "threshold":
-            dimensions[name] = THRESHOLD
-        elif name.endswith("]"):
-            kind = name.partition("[")[0]
-            dimensions[name] = loss.dimension(kind, y, scale)
-            every = {f"class_cost[{k}]" for k in range(problem.n_groups)}
-            if kind == "class_cost" and "C" not in names and every <= set(names):
-                # costs of all classes without C are the costs themselves, in units of C
-                dimensions[name] = loss.dimension("C", y, scale).over(problem.values["C"])
-    return dimensions
+    found = problem.dimensions([*kinds.values(), "C"], y) | {"threshold": THRESHOLD}
+    every = {f"class_cost[{k}]" for k in range(problem.n_groups)}
+    if "C" not in names and every <= set(names):
+        # costs of all classes without C are the costs themselves, in units of C
+        found["class_cost"] = found["C"].over(problem.values["C"])
+    return {name: found[kind] for name, kind in kinds.items()}

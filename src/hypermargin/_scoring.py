@@ -54,6 +54,15 @@ class Scoring:
             return self.failures(visit.error, len(prepared.splits))
         return [self._fold(prepared, visit, f) for f in range(len(prepared.splits))]
 
+    def read(self, prepared: Prepared, outputs: list[np.ndarray]) -> list[dict[str, Any]]:
+        """Return the scores of given outputs on the validation rows, one dict per fold."""
+        tests = [test for _, test in prepared.splits]
+        given = Evaluation(outputs, tests, _unknown, _unknown, None, True)
+        return [
+            {"test_scores": self._score(_stand_in(prepared, given, f), prepared, test, train)}
+            for f, (train, test) in enumerate(prepared.splits)
+        ]
+
     def _fold(self, prepared: Prepared, visit: Visit, f: int) -> dict[str, Any]:
         train, test = prepared.splits[f]
         share = visit.seconds / len(prepared.splits)
@@ -125,6 +134,10 @@ class Scoring:
         return self.error_score
 
 
+def _unknown(*_: Any) -> Any:
+    raise RuntimeError("only outputs on validation rows are known here.")
+
+
 def with_threshold(fitted: Any, threshold: float) -> FixedThresholdClassifier:
     """Return scikit-learn's own wrapper around a fitted model, as fitted."""
     model = FixedThresholdClassifier(
@@ -175,8 +188,10 @@ class _ClassifierStandIn(ClassifierMixin, _StandIn):
         return model.adapter.decision_function(model.machine, self.outputs_at(X), self.classes_)
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        outputs = self.outputs_at(X)
-        return self.calibration().probabilities(outputs)
+        outputs, adapter = self.outputs_at(X), self.prepared.model.adapter
+        if hasattr(adapter, "probabilities"):
+            return adapter.probabilities(outputs)
+        return self.calibration().probabilities(adapter.contrasted(outputs)[0])
 
 
 def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
@@ -215,7 +230,7 @@ def calibration(
     y, weight = prepared.targets.y[rows], prepared.sample_weight[rows]
     if len(np.unique(y[weight > 0])) < len(np.asarray(prepared.targets.classes)):
         return None
-    return Sigmoid(outputs, y, weight).calibration
+    return Sigmoid(prepared.model.adapter.contrasted(outputs)[0], y, weight).calibration
 
 
 def default_surrogate_message(scorer: Any, surrogate: Criterion) -> str:

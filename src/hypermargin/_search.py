@@ -22,21 +22,26 @@ from sklearn.model_selection._validation import (
     _warn_or_raise_about_fit_failures,
 )
 from sklearn.utils import check_random_state, indexable
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_method_params,
     _check_sample_weight,
     check_is_fitted,
+    validate_data,
 )
 
-from ._adapters import Model, Targets, read_model
+from ._adapter import Targets
+from ._adapters import Model, read_model
 from ._budget import Budget, Workers, one_blas_thread
 from ._criterion import Criterion
+from ._linear import LinearCrossValidation
+from ._linear_adapters import LinearAdapter
 from ._log import Entry, Log, best_index
 from ._method import nested_rows, tune
 from ._objective import Objective, check_defined
 from ._optimisers import choose_optimiser
+from ._path import follow, trace
 from ._prepare import (
     Prepared,
     TransformerFailed,
@@ -72,7 +77,8 @@ class GradientSearchCV(BaseSearchCV):
 
     Parameters
     ----------
-    estimator : SVC, SVR, KernelRidge, KernelSVC, KernelSVR, or a Pipeline that ends in one of them
+    estimator : SVC, SVR, KernelRidge, KernelSVC, KernelSVR, LinearSVC, LinearSVR, \
+LogisticRegression, Ridge, RidgeClassifier, or a Pipeline that ends in one of them
         The model to tune.  Transformers of a pipeline are fitted inside each fold.
     space : dict, list of dicts or None, default=None
         What to tune.  A dict maps names of parameters to ``(low, high)``,
@@ -140,8 +146,19 @@ class GradientSearchCV(BaseSearchCV):
         averaged.  One that is undefined there, as areas are where a class has no rows, is refused
         before the search begins.
 
+    method : {"auto", "gradient", "curve", "path"}, default="auto"
+        How to search.  "gradient" descends on the smooth loss.  The others are for linear models of
+        which C (alpha for Ridge) alone is tuned: "curve" evaluates a few values and reads the score
+        at all values between them off interpolated outputs; "path" multiplies C by two, from where
+        all rows are inside their margins until solutions no longer change, every fold starting from
+        its last solution, as LIBLINEAR's option -C does.  "auto" is "curve" where that can be, else
+        "gradient".
+
     Attributes
     ----------
+    curve_ : dict of ndarrays
+        With "curve" and "path": the values of C (or alpha), the mean score of the folds at each
+        ("score"), and its standard error over the folds ("std_error").
     cv_results_ : dict
         As in :class:`~sklearn.model_selection.GridSearchCV`, one row per evaluation on all rows;
         `objective` is the smooth loss, `gradient_norm` the length of its gradient with respect to
@@ -192,6 +209,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         "exact_refit": ["boolean"],
         "criterion": [str, callable, None],
         "pooled": ["boolean"],
+        "method": [StrOptions({"auto", "gradient", "curve", "path"})],
     }
 
     def __init__(
@@ -215,6 +233,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         exact_refit: bool = False,
         criterion: Any = None,
         pooled: bool = True,
+        method: str = "auto",
     ):
         super().__init__(
             estimator=estimator,
@@ -236,6 +255,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.exact_refit = exact_refit
         self.criterion = criterion
         self.pooled = pooled
+        self.method = method
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **params: Any) -> GradientSearchCV:
@@ -451,8 +471,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     self.max_evals,
                     self.pooled,
                 )
-                optimise = choose_optimiser(len(space))
-                tune(objective, nested_rows(prepared, rng), optimise, self.tol)
+                self._walk(objective, log, rng)
                 if len(combinations) > 1:
                     prepared.problem.release()
             while (best := log.best()).again is not None and not budget.expired():
@@ -465,6 +484,28 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             if budget.expired():
                 self._warn_early(f"reached time_budget={self.time_budget}")
         return workers.clock.seconds
+
+    def _walk(self, objective: Objective, log: Log, rng: np.random.RandomState) -> None:
+        """Search one space, in the way that suits it or that was asked for."""
+        prepared, space = objective.prepared, objective.space
+        strength = prepared.model.adapter.loss(prepared.model.machine).hyperparameters[0]
+        alone = list(prepared.model.bare(dict.fromkeys(space.names))) == [strength]
+        method = self.method
+        if method == "auto":
+            method = "curve" if prepared.model.adapter.linear and alone else "gradient"
+        if method == "gradient":
+            optimise = choose_optimiser(len(space))
+            tune(objective, nested_rows(prepared, rng), optimise, self.tol)
+            return
+        if not (prepared.model.adapter.linear and alone):
+            raise ValueError(
+                f"method={method!r} is for linear models of which {strength} alone is tuned; "
+                "use method='gradient'."
+            )
+        walk = trace if method == "curve" else follow
+        curve = walk(objective, log.rater(prepared))
+        if curve is not None:
+            self.curve_ = {strength: curve.values, "score": curve.scores, "std_error": curve.errors}
 
     def _space(self, prepared: Prepared, ranges: Mapping[str, Any]) -> Space:
         model = prepared.model
@@ -555,7 +596,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         model = read_model(getattr(best, "estimator_", best))
         if model.transformers is not None:
             X = model.whole[:-1].transform(X)
-        P = self.calibration_.probabilities(model.adapter.outputs(model.machine, X))
+        outputs = model.adapter.outputs(model.machine, X)
+        P = self.calibration_.probabilities(model.adapter.contrasted(outputs)[0])
         if isinstance(best, FixedThresholdClassifier):
             return P
         return agreeing(P, np.searchsorted(model.machine.classes_, model.machine.predict(X)))
@@ -596,6 +638,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """
         best = clone(self.estimator).set_params(**clone(params, safe=False))
         model = read_model(best)
+        if model.adapter.linear and self._install(model, entry, X, y, fit_params):
+            return best
+        if model.adapter.linear:
+            return best.fit(X, y, **fit_params)
         # libsvm would stop at max_iter, and that is what was asked for
         ours = can_install(model.machine) and model.machine.max_iter == -1
         if self.rank is not None:
@@ -616,6 +662,25 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                         ConvergenceWarning,
                     )
         return best.fit(X, y, **fit_params)
+
+    def _install(
+        self, model: Model, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any]
+    ) -> bool:
+        """Give a linear model the weights of the machine that was trained on all rows all along.
+
+        They are trained to the estimator's own tolerance first.
+        """
+        prepared, adapter = entry.prepared, model.adapter
+        if prepared is None or model.transformers is not None:
+            return False
+        assert isinstance(prepared.problem, LinearCrossValidation)
+        assert isinstance(adapter, LinearAdapter)
+        problem, values = prepared.problem, model.bare(entry.point)
+        weights = problem.refit(values, float(model.machine.tol), entry.state)
+        if weights is None or not adapter.install(model.machine, weights, prepared.targets):
+            return False
+        validate_data(model.machine, X, skip_check_array=True)
+        return True
 
     def _warn_early(self, why: str) -> None:
         self._warn(

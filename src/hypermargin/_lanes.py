@@ -1,0 +1,448 @@
+"""Products of a data matrix with eight vectors at once.
+
+Linear machines that differ in their folds only meet the same rows of X.  Their weight vectors are
+the columns, or lanes, of one matrix (features, 8): a pass over X that is limited by memory serves
+eight machines for the price of one, and eight numbers are what a vector register holds.
+
+Plain loops over the lanes are not put into registers by the compiler, so the two innermost
+operations on a sparse row are written in its intermediate language.  Dense rows go to BLAS, in
+blocks that stay in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+from scipy import sparse
+
+from ._budget import Budget, Workers
+from ._compiled import compiled
+
+LANES = 8
+BLOCK_BYTES = 2**19  # of a dense matrix that are used several times before they leave the cache
+LEAST = 2**18  # multiplications that are worth a thread
+_INT = ir.IntType(64)
+
+
+def _operation(function: Callable) -> Any:
+    """Make an operation for compiled code; it finds its first argument itself."""
+    return intrinsic(function)
+
+
+class _Lanes:
+    """Loads, products and stores of eight lanes, in the compiler's language."""
+
+    def __init__(self, builder: ir.IRBuilder, scalar: ir.Type):
+        self.builder, self.scalar = builder, scalar
+        self.vector = ir.VectorType(scalar, LANES)
+        name = f"llvm.fmuladd.v{LANES}f{32 if scalar == ir.FloatType() else 64}"
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        self._fma = cgutils.get_or_insert_function(builder.module, kind, name)
+
+    def _place(self, base: Any, number: Any) -> Any:
+        at = self.builder.gep(base, [self.builder.mul(number, _INT(LANES))])
+        return self.builder.bitcast(at, self.vector.as_pointer())
+
+    def load(self, base: Any, number: Any) -> Any:
+        """Return the lanes of a row."""
+        found = self.builder.load(self._place(base, number))
+        found.align = 4
+        return found
+
+    def store(self, base: Any, number: Any, value: Any) -> None:
+        self.builder.store(value, self._place(base, number)).align = 4
+
+    def add_product(self, factor: Any, lanes: Any, total: Any) -> Any:
+        """Return factor times the lanes plus total."""
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        first = self.builder.insert_element(undefined, factor, ir.IntType(32)(0))
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        every = self.builder.shuffle_vector(first, undefined, mask)
+        return self.builder.call(self._fma, [every, lanes, total])
+
+
+def _pointers(context: Any, builder: Any, signature: Any, args: Any) -> Iterator[Any]:
+    """Yield the arguments: of arrays the place of their data, numbers as they are."""
+    for kind, value in zip(signature.args, args):
+        if isinstance(kind, types.Array):
+            yield context.make_array(kind)(context, builder, value).data
+        else:
+            yield value
+
+
+def _check_lanes(values: Any, *lanes: Any) -> None:
+    """Refuse what would be read as something that it is not."""
+    if any(a.dtype != values.dtype or a.layout != "C" for a in lanes):
+        raise TypingError(f"lanes must be C-ordered arrays of {values.dtype}; got {lanes}.")
+
+
+def _for_each(builder: Any, start: Any, stop: Any, step: int, body: Callable) -> Any:
+    """Run the body for p = start, start + step, ... while p + step <= stop; return the last p."""
+    counter = cgutils.alloca_once(builder, _INT)
+    builder.store(start, counter)
+    head, inside, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    p = builder.load(counter)
+    fits = builder.icmp_signed("<=", builder.add(p, _INT(step)), stop)
+    builder.cbranch(fits, inside, after)
+    builder.position_at_end(inside)
+    body(builder.load(counter))
+    builder.store(builder.add(builder.load(counter), _INT(step)), counter)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return builder.load(counter)
+
+
+@_operation
+def add_dots(typing_context, indices, base, values, start, stop, W, out, i):
+    """Add sum_p values_p W[indices_(p - base)] to out[i], p from start to stop."""
+    _check_lanes(values, W, out)
+
+    def generate(context, builder, signature, args):
+        ix, base, dx, first, last, w, target, row = _pointers(context, builder, signature, args)
+        lanes = _Lanes(builder, dx.type.pointee)
+        # four sums, so that a product need not wait for the one before
+        sums = [cgutils.alloca_once(builder, lanes.vector) for _ in range(4)]
+        for s in sums:
+            builder.store(ir.Constant(lanes.vector, [0.0] * LANES), s)
+
+        def add(p: Any, s: Any) -> None:
+            j = builder.zext(builder.load(builder.gep(ix, [builder.sub(p, base)])), _INT)
+            factor = builder.load(builder.gep(dx, [p]))
+            total = lanes.add_product(factor, lanes.load(w, j), builder.load(s))
+            builder.store(total, s)
+
+        def add_four(p: Any) -> None:
+            for k, s in enumerate(sums):
+                add(builder.add(p, _INT(k)), s)
+
+        rest = _for_each(builder, first, last, 4, add_four)
+        _for_each(builder, rest, last, 1, lambda p: add(p, sums[0]))
+        a, b, c, d = (builder.load(s) for s in sums)
+        total = builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
+        lanes.store(target, row, builder.fadd(lanes.load(target, row), total))
+        return context.get_dummy_value()
+
+    integer = types.int64
+    kinds = indices, integer, values, integer, integer, W, out, integer
+    return types.void(*kinds), generate
+
+
+@_operation
+def add_outer(typing_context, indices, base, values, start, stop, source, i, R):
+    """Add values_p source[i] to R[indices_(p - base)], p from start to stop."""
+    _check_lanes(values, source, R)
+
+    def generate(context, builder, signature, args):
+        ix, base, dx, first, last, origin, row, target = _pointers(
+            context, builder, signature, args
+        )
+        lanes = _Lanes(builder, dx.type.pointee)
+        own = lanes.load(origin, row)
+
+        def add(p: Any) -> None:
+            j = builder.zext(builder.load(builder.gep(ix, [builder.sub(p, base)])), _INT)
+            factor = builder.load(builder.gep(dx, [p]))
+            lanes.store(target, j, lanes.add_product(factor, own, lanes.load(target, j)))
+
+        _for_each(builder, first, last, 1, add)
+        return context.get_dummy_value()
+
+    integer = types.int64
+    kinds = indices, integer, values, integer, integer, source, integer, R
+    return types.void(*kinds), generate
+
+
+@compiled
+def _forward(indptr, indices, values, W, out, start, stop):
+    for i in range(start, stop):
+        add_dots(indices, 0, values, indptr[i], indptr[i + 1], W, out, i)
+
+
+@compiled
+def _backward(indptr, indices, values, A, R, start, stop):
+    for i in range(start, stop):
+        add_outer(indices, 0, values, indptr[i], indptr[i + 1], A, i, R)
+
+
+@compiled
+def _curved(indptr, indices, values, V, V_bias, D, R, R_bias, start, stop):
+    u = np.empty((1, D.shape[1]), dtype=V.dtype)
+    for i in range(start, stop):
+        some = D.dtype.type(0)
+        for lane in range(D.shape[1]):
+            some += D[i, lane]
+            u[0, lane] = V_bias[lane]
+        if some == 0:
+            continue
+        add_dots(indices, 0, values, indptr[i], indptr[i + 1], V, u, 0)
+        for lane in range(D.shape[1]):
+            u[0, lane] *= D[i, lane]
+            R_bias[lane] += u[0, lane]
+        add_outer(indices, 0, values, indptr[i], indptr[i + 1], u, 0, R)
+
+
+@compiled
+def _sum_squares(indptr, indices, values, weight, total):
+    for i in range(len(weight)):
+        for p in range(indptr[i], indptr[i + 1]):
+            total[indices[p]] += weight[i] * values[p] * values[p]
+
+
+@compiled
+def _row_squares(indptr, values, total):
+    for i in range(len(total)):
+        for p in range(indptr[i], indptr[i + 1]):
+            total[i] += values[p] * values[p]
+
+
+class Matrix:
+    """Rows of features, and what a linear machine does with them; passes run in threads.
+
+    A constant column `scale` stands after the last feature, unless it is zero: the weight of a bias
+    is the last row of W.
+    """
+
+    n_rows: int
+    n_features: int
+    dtype: np.dtype
+
+    def __init__(self, workers: Workers, scale: float):
+        self.workers, self.scale = workers, scale
+
+    @property
+    def width(self) -> int:
+        return self.n_features + 1
+
+    def _parts(self, work: float) -> list[slice]:
+        """Split the rows among the threads, if there is work for them."""
+        n = self.workers.count if work > LEAST and not self.workers.inside else 1
+        ends = self._ends(n)
+        return [slice(a, b) for a, b in pairwise(ends) if a < b]
+
+    def _ends(self, n: int) -> np.ndarray:
+        return np.linspace(0, self.n_rows, n + 1).astype(int)
+
+    def each(self, function: Callable, work: float) -> list:
+        """Apply a function to parts of the rows, side by side."""
+        return self.workers.map(function, self._parts(work), Budget())
+
+    def times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Set out to X W."""
+        raise NotImplementedError
+
+    def transposed(self, A: np.ndarray) -> np.ndarray:
+        """Return X' A."""
+        raise NotImplementedError
+
+    def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """Return X' (D * X V)."""
+        raise NotImplementedError
+
+    def take(self, rows: np.ndarray) -> Self:
+        raise NotImplementedError
+
+    def dense(self, rows: np.ndarray) -> np.ndarray:
+        """Return some rows, the constant included."""
+        raise NotImplementedError
+
+    def sums_of_squares(self, weight: np.ndarray) -> np.ndarray:
+        """Return sum_i weight_i x_ij^2 for every feature j."""
+        raise NotImplementedError
+
+    @cached_property
+    def squared_lengths(self) -> np.ndarray:
+        """The squared length of every row."""
+        return self._squares() + self.scale**2
+
+    def _squares(self) -> np.ndarray:
+        raise NotImplementedError
+
+    @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Return where rows begin, the features and values of entries, and whether rows are full.
+
+        Full rows share the list of features.
+        """
+        raise NotImplementedError
+
+    def _lanes(self, A: np.ndarray) -> np.ndarray:
+        """Return an array of lanes in the matrix's own type, which compiled code relies on."""
+        return np.ascontiguousarray(A, dtype=self.dtype)
+
+    def _with_bias(self, R: np.ndarray, totals: np.ndarray) -> np.ndarray:
+        return np.vstack([R, (self.scale * totals).astype(R.dtype)])
+
+
+class DenseMatrix(Matrix):
+    def __init__(self, X: np.ndarray, workers: Workers, scale: float):
+        super().__init__(workers, scale)
+        self.X = X
+        self.n_rows, self.n_features = X.shape
+        self.dtype = X.dtype
+        self._step = max(256, BLOCK_BYTES // max(X.itemsize * X.shape[1], 1))
+
+    @property
+    def _work(self) -> float:
+        return self.X.size * LANES
+
+    def _blocks(self, part: slice) -> Iterator[slice]:
+        for start in range(part.start, part.stop, self._step):
+            yield slice(start, min(start + self._step, part.stop))
+
+    def times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
+        W = self._lanes(W)
+        weights, bias = W[:-1], self.scale * W[-1]
+
+        def run(part: slice) -> None:
+            for block in self._blocks(part):
+                np.dot(self.X[block], weights, out=out[block])
+                out[block] += bias
+
+        self.each(run, self._work)
+        return out
+
+    def transposed(self, A: np.ndarray) -> np.ndarray:
+        A = self._lanes(A)
+
+        def run(part: slice) -> np.ndarray:
+            R = np.zeros((self.n_features, A.shape[1]), dtype=A.dtype)
+            for block in self._blocks(part):
+                R += self.X[block].T @ A[block]
+            return R
+
+        return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
+
+    def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
+        D, V = self._lanes(D), self._lanes(V)
+        weights, bias = V[:-1], self.scale * V[-1]
+
+        def run(part: slice) -> np.ndarray:
+            R = np.zeros((self.width, V.shape[1]), dtype=V.dtype)
+            for block in self._blocks(part):
+                u = self.X[block] @ weights
+                u += bias
+                u *= D[block]
+                R[:-1] += self.X[block].T @ u
+                R[-1] += u.sum(axis=0)
+            R[-1] *= self.scale
+            return R
+
+        return sum(self.each(run, 2 * self._work))
+
+    def take(self, rows: np.ndarray) -> DenseMatrix:
+        return DenseMatrix(self.X[rows], self.workers, self.scale)
+
+    def dense(self, rows: np.ndarray) -> np.ndarray:
+        return np.column_stack([self.X[rows], np.full(len(rows), self.scale, dtype=self.dtype)])
+
+    def sums_of_squares(self, weight: np.ndarray) -> np.ndarray:
+        weight = weight.astype(self.dtype)
+        total = np.einsum("ij,ij,i->j", self.X, self.X, weight, dtype=float)
+        return np.append(total, self.scale**2 * weight.sum(dtype=float))
+
+    @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        starts = np.arange(self.n_rows + 1, dtype=np.int64) * self.n_features
+        return starts, np.arange(self.n_features, dtype=np.int32), self.X.reshape(-1), True
+
+    def _squares(self) -> np.ndarray:
+        return np.einsum("ij,ij->i", self.X, self.X, dtype=float)
+
+
+class SparseMatrix(Matrix):
+    def __init__(self, X: Any, workers: Workers, scale: float):
+        super().__init__(workers, scale)
+        self.X = X
+        self.n_rows, self.n_features = X.shape
+        self.dtype = X.dtype
+        self._csr = X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data
+
+    @property
+    def _work(self) -> float:
+        return (len(self._csr[2]) + self.n_rows) * LANES
+
+    def _ends(self, n: int) -> np.ndarray:
+        """Split the rows so that all parts have as many entries."""
+        indptr = self._csr[0]
+        shares = np.linspace(0, indptr[-1], n + 1)
+        ends = np.searchsorted(indptr, shares)
+        ends[0], ends[-1] = 0, self.n_rows
+        return ends
+
+    def times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
+        W = self._lanes(W)
+        weights, bias = W[:-1], self.scale * W[-1]
+
+        def run(part: slice) -> None:
+            out[part] = bias
+            _forward(*self._csr, weights, out, part.start, part.stop)
+
+        self.each(run, self._work)
+        return out
+
+    def transposed(self, A: np.ndarray) -> np.ndarray:
+        A = self._lanes(A)
+
+        def run(part: slice) -> np.ndarray:
+            R = np.zeros((self.n_features, A.shape[1]), dtype=A.dtype)
+            _backward(*self._csr, A, R, part.start, part.stop)
+            return R
+
+        return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
+
+    def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
+        D, V = self._lanes(D), self._lanes(V)
+        bias = (self.scale * V[-1]).astype(V.dtype)
+
+        def run(part: slice) -> tuple[np.ndarray, np.ndarray]:
+            R, R_bias = np.zeros((self.n_features, V.shape[1]), dtype=V.dtype), np.zeros(LANES)
+            _curved(*self._csr, V[:-1], bias, D, R, R_bias, part.start, part.stop)
+            return R, R_bias
+
+        found = self.each(run, 2 * self._work)
+        return self._with_bias(sum(R for R, _ in found), sum(b for _, b in found))
+
+    def take(self, rows: np.ndarray) -> SparseMatrix:
+        return SparseMatrix(self.X[rows], self.workers, self.scale)
+
+    def dense(self, rows: np.ndarray) -> np.ndarray:
+        full = np.full((len(rows), self.width), self.scale, dtype=self.dtype)
+        full[:, :-1] = self.X[rows].toarray()
+        return full
+
+    def sums_of_squares(self, weight: np.ndarray) -> np.ndarray:
+        total = np.zeros(self.width)
+        _sum_squares(*self._csr, weight.astype(float), total)
+        total[-1] = self.scale**2 * weight.sum(dtype=float)
+        return total
+
+    @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        return *self._csr, False
+
+    def _squares(self) -> np.ndarray:
+        total = np.zeros(self.n_rows)
+        _row_squares(self._csr[0], self._csr[2], total)
+        return total
+
+
+def as_matrix(X: Any, dtype: Any, workers: Workers, scale: float) -> Matrix:
+    """Return X as a matrix of lanes; it is copied only if its type or order must change."""
+    if sparse.issparse(X):
+        X = X.tocsr()
+        if not X.has_canonical_format:  # entries that are listed twice would be squared one by one
+            X = X.copy()
+            X.sum_duplicates()
+        return SparseMatrix(X.astype(dtype, copy=False), workers, scale)
+    return DenseMatrix(np.ascontiguousarray(X, dtype=dtype), workers, scale)

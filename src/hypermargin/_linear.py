@@ -1,0 +1,374 @@
+"""Cross-validation of linear machines: the problem for sparse text and half a million rows.
+
+A machine minimises  1/2 |w|^2 + sum_i c_i loss(x_i' w + b),  the bias being penalised like a weight
+(LIBLINEAR) or not at all.  Machines of one column, one for each fold and one for all rows, are
+trained in lanes on one copy of X: see `_lanes`.
+
+With the coefficients beta_i = -loss_i'(o_i) of the rows, R w = X' beta at the solution.  A gradient
+delta on the outputs of the validation rows gives the adjoint  H p = X' delta,  H = R + X' D X, and
+
+    df = q' dbeta,   q = X p,
+
+dbeta being the change of beta at fixed outputs: a loss meets cotangents on its dual's data, as it
+does in kernel machines.  The derivative of all outputs by the logarithm of one cost C is
+X H^-1 X' beta: it costs no more than an adjoint, and serves every criterion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ._budget import Budget, Workers, one_blas_thread
+from ._kernels import Params
+from ._lane_losses import LaneLoss
+from ._lanes import LANES, Matrix, as_matrix
+from ._linear_train import Bundle
+from ._losses import Dual, Loss, Rows
+from ._problem import Column, Design, Evaluation, Fold, Problem
+from ._space import Dimension
+
+SINGLE = 1e-5  # tolerances from which single precision is enough
+ADJOINT = 2e-2  # accuracy of derivatives, where training is coarse
+WHOLE = -1  # in the place of a fold's number: the machine on all rows
+
+Job = tuple[int, int]  # number of the fold, of the column
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a machine ended: weights with the bias last, and the coefficients of the user's rows.
+
+    `rate` is the derivative of the weights by the logarithm of the cost, if it is known.
+    """
+
+    weights: np.ndarray
+    beta: np.ndarray | None
+    cost: float
+    rate: np.ndarray | None = None
+
+
+State = dict[Job, Start]
+
+
+@dataclass(frozen=True)
+class LinearEvaluation(Evaluation):
+    """Also knows how outputs move with the logarithm of all costs: `rates`, in the same form."""
+
+    rates: Callable[[], tuple[list[np.ndarray], State]] = lambda: ([], {})
+    whole: np.ndarray | None = None  # weights of the machines on all rows, one row per column
+    still: bool = False  # whether machines were trained well enough where they started
+
+
+class LinearCrossValidation(Problem):
+    """All folds of a linear machine as one function of its hyperparameters.
+
+    Parameters
+    ----------
+    designs, folds, columns : sequences of Design, Fold, Column
+        `points` of a design are its matrix, dense or in CSR format.
+    loss : Loss
+    values : dict
+        Values of hyperparameters that an evaluation does not name.
+    scale : float
+        The constant that stands for the bias among the features; 0 for no bias.
+    bias_penalty : float
+        1 if the bias is penalised like a weight, 0 if it is not.
+    whole : ndarray, optional
+        Weights of all rows, for a machine that is trained on all of them beside the folds.
+    n_groups : int, optional
+        Number of classes that may have hyperparameters of their own.
+    """
+
+    def __init__(
+        self,
+        designs: Sequence[Design],
+        folds: Sequence[Fold],
+        columns: Sequence[Column],
+        loss: Loss,
+        values: Params,
+        workers: Workers | None = None,
+        *,
+        intercept: float = 1.0,
+        bias_penalty: float = 1.0,
+        whole: Fold | None = None,
+        n_groups: int | None = None,
+    ):
+        super().__init__(designs, folds, columns, loss, values, workers)
+        self.intercept, self.bias_penalty, self.whole = intercept, bias_penalty, whole
+        self.n_groups = n_groups or self.n_groups
+        self._matrices: dict[Any, tuple[np.ndarray, Matrix]] = {}
+
+    def matrix(self, number: int, dtype: Any, rows: np.ndarray | None) -> tuple[np.ndarray, Matrix]:
+        """Return the numbers of the rows of a design that take part, and the matrix of them."""
+        key = number, np.dtype(dtype).str, None if rows is None else rows.tobytes()
+        if key not in self._matrices:
+            design = self.designs[number]
+            kept, X = np.arange(len(design.rows)), design.points
+            if rows is not None:
+                kept = np.flatnonzero(rows[design.rows])
+                X = X[kept]
+            found = design.rows[kept], as_matrix(X, dtype, self.workers, self.intercept)
+            self._matrices[key] = found
+        return self._matrices[key]
+
+    def release(self) -> None:
+        self._matrices.clear()
+
+    def dimensions(self, names: Sequence[str], y: np.ndarray) -> dict[str, Dimension]:
+        _, matrix = self.matrix(0, np.float32, None)
+        lengths = matrix.squared_lengths
+        mean, most = float(lengths.mean()), float(lengths.max(initial=0.0))
+        mean, most = mean or 1.0, most or 1.0
+        spread = float(np.std(y)) if not self.loss.by_class else 1.0
+        found = {}
+        for name in names:
+            if name in ("C", "alpha"):
+                low = least_cost(len(lengths), most, self.loss)
+                high = 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
+                middle = (16.0 if self.loss.softens else 1.0) / mean
+                usual = middle / 16.0, middle * 16.0
+                if name == "alpha":
+                    low, high, usual = 0.5 / high, 0.5 / low, (0.5 / usual[1], 0.5 / usual[0])
+                elif self.loss.by_class == () and "epsilon" in self.loss.hyperparameters:
+                    low, high = low * spread, high * spread
+                    usual = usual[0] * spread, usual[1] * spread
+                found[name] = Dimension(low, high, "log", usual=usual)
+            elif name in (*self.loss.hyperparameters, *self.loss.by_class):
+                found[name] = self.loss.dimension(name, y, mean)
+        return found
+
+    def evaluate(
+        self,
+        params: Params,
+        *,
+        tol: float,
+        warm: State | None = None,
+        rows: np.ndarray | None = None,
+        budget: Budget | None = None,
+        max_iter: int | None = None,
+        watch: bool = False,
+    ) -> LinearEvaluation:
+        """Train all folds; `tol` bounds gradients, relative to those of machines that are zero.
+
+        With `watch` the evaluation tells whether the machines of `warm` were good enough.
+        """
+        budget = budget or Budget()
+        dtype = np.float32 if tol >= SINGLE else np.float64
+        with one_blas_thread:
+            parts = [
+                _Part(self, number, column, jobs, params, dtype, rows, budget)
+                for number in range(len(self.designs))
+                for column, jobs in self._bundles(number)
+            ]
+            steps = None if max_iter is None else 5
+
+            def train(part: _Part) -> None:
+                part.train(tol, warm or {}, steps, watch)
+
+            with self.workers.clock.phase("train"):
+                self.workers.map(train, parts, budget)
+        return self._evaluation(parts, params, tol)
+
+    def _bundles(self, number: int) -> list[tuple[int, list[Job]]]:
+        """Return the machines of a design by column, at most as many at a time as there are lanes.
+
+        The machine on all rows comes in the last bundle of its column.
+        """
+        folds = list(self.designs[number].folds)
+        if self.whole is not None and len(self.designs) == 1:
+            folds.append(WHOLE)
+        n_bundles = -(-len(folds) // LANES)
+        return [
+            (c, [(int(f), c) for f in some])
+            for c in range(len(self.columns))
+            for some in np.array_split(folds, n_bundles)
+        ]
+
+    def _evaluation(self, parts: list[_Part], params: Params, tol: float) -> LinearEvaluation:
+        home = {job: part for part in parts for job in part.jobs}
+        n_columns = range(len(self.columns))
+
+        def gathered(read: Callable[[_Part, Job], np.ndarray]) -> list[np.ndarray]:
+            return [
+                np.column_stack([read(home[f, c], (f, c)) for c in n_columns])
+                for f in range(len(self.folds))
+            ]
+
+        def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
+            return np.column_stack([home[fold, c].outputs((fold, c), at) for c in n_columns])
+
+        def pullback(delta: Sequence[np.ndarray]) -> Params:
+            with one_blas_thread, self.workers.clock.phase("adjoint"):
+                found = self.workers.map(
+                    lambda part: part.pullback(delta, adjoint_tol(tol)), parts, Budget()
+                )
+            return {name: sum(g[name] for g in found) for name in self.hyperparameters}
+
+        def rates() -> tuple[list[np.ndarray], State]:
+            with one_blas_thread, self.workers.clock.phase("adjoint"):
+                self.workers.map(lambda part: part.differentiate(adjoint_tol(tol)), parts, Budget())
+            state = {job: start for part in parts for job, start in part.state().items()}
+            return gathered(lambda part, job: part.rates(job)), state
+
+        whole = None
+        if (WHOLE, 0) in home:
+            whole = np.array([home[WHOLE, c].weights((WHOLE, c)) for c in n_columns])
+        evaluation = LinearEvaluation(
+            outputs=gathered(lambda part, job: part.outputs(job, part.test[job[0]])),
+            test=[home[f, 0].test[f] for f in range(len(self.folds))],
+            pullback=pullback,
+            outputs_at=outputs_at,
+            state={job: start for part in parts for job, start in part.state().items()},
+            converged=all(part.bundle.converged for part in parts),
+            rates=rates,
+            whole=whole,
+            still=all(part.bundle.still for part in parts),
+        )
+        return self._moved(evaluation, params)  # type: ignore[return-value]
+
+    def refit(self, params: Params, tol: float, warm: State | None) -> np.ndarray | None:
+        """Train on all rows in double precision; return weights with the bias last, by column.
+
+        None if that did not converge.
+        """
+        alone = [
+            _Part(self, 0, c, [(WHOLE, c)], params, np.float64, None, Budget())
+            for c in range(len(self.columns))
+        ]
+        with one_blas_thread:
+            self.workers.map(lambda part: part.train(tol, warm or {}), alone, Budget())
+        if not all(part.bundle.converged for part in alone):
+            return None
+        return np.array([part.weights((WHOLE, c)) for c, part in enumerate(alone)])
+
+
+def least_cost(n_rows: int, longest: float, loss: Loss) -> float:
+    """Return a power of two below which every row is inside its margin: chu-2015, eqs. (21), (22).
+
+    `longest` is the largest squared length of a row.
+    """
+    squares = 2.0 if loss.unreached else 1.0
+    return float(2.0 ** np.floor(-np.log2(squares * n_rows * longest)))
+
+
+def adjoint_tol(tol: float) -> float:
+    """Return how exact derivatives should be, where training is exact to `tol`."""
+    return min(ADJOINT, 10.0 * tol)
+
+
+class _Part:
+    """Up to eight machines of a column on one design."""
+
+    def __init__(
+        self,
+        problem: LinearCrossValidation,
+        number: int,
+        column: int,
+        jobs: list[Job],
+        params: Params,
+        dtype: Any,
+        rows: np.ndarray | None,
+        budget: Budget,
+    ):
+        self.problem, self.jobs = problem, jobs
+        self.rows, self.matrix = problem.matrix(number, dtype, rows)
+        self.params = {**problem.values, **problem.designs[number].fixed, **params}
+        of = problem.columns[column]
+        self.of_loss = Rows(of.target[self.rows], np.ones(len(self.rows)), of.group[self.rows])
+        weight = np.zeros((len(self.rows), LANES), dtype=dtype)
+        self.test = {}
+        for lane, (f, _) in enumerate(jobs):
+            fold = problem.whole if f == WHOLE else problem.folds[f]
+            assert fold is not None
+            weight[:, lane] = fold.of_column(of)[self.rows]
+            self.test[f] = fold.test[np.isin(fold.test, self.rows)]
+        loss = LaneLoss.of(_unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
+        self.bundle = Bundle(self.matrix, loss, problem.bias_penalty, budget)
+        self._rate: np.ndarray | None = None
+
+    @property
+    def balance(self) -> float:
+        """The share of the smaller class, as in chu-2015, eq. (28); 1 for regressors."""
+        if not self.problem.loss.by_class:
+            return 1.0
+        share = float((self.of_loss.y > 0).mean())
+        return max(min(share, 1.0 - share), 1.0 / len(self.of_loss.y))
+
+    @property
+    def cost(self) -> float:
+        """How the losses of all rows are scaled by C, or by 1 / alpha."""
+        return self.params["C"] if "C" in self.params else 1.0 / self.params["alpha"]
+
+    def train(self, tol: float, warm: State, most: int | None = None, watch: bool = False) -> None:
+        bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]
+        W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A)
+        for lane, start in enumerate(starts):
+            if start is None:
+                continue
+            ratio = self.cost / start.cost
+            W[:, lane] = start.weights
+            if start.rate is not None:
+                W[:, lane] += np.log(ratio) * start.rate
+            if start.beta is not None:  # chu-2015, eq. (14)
+                A[:, lane] = ratio * start.beta[self.rows]
+        bundle.start(W, A)
+        bundle.train(tol, self.balance, most, watch)
+
+    def state(self) -> State:
+        bundle, found = self.bundle, {}
+        n = len(self.problem.columns[0].target)
+        for lane, job in enumerate(self.jobs):
+            beta = None
+            if bundle.dual:
+                beta = np.zeros(n, dtype=bundle.A.dtype)
+                beta[self.rows] = bundle.A[:, lane]
+            rate = None if self._rate is None else self._rate[:, lane].copy()
+            found[job] = Start(bundle.W[:, lane].copy(), beta, self.cost, rate)
+        return found
+
+    def weights(self, job: Job) -> np.ndarray:
+        """Return the weights of a machine, and its bias in units of outputs."""
+        w = self.bundle.W[:, self.jobs.index(job)].astype(float)
+        w[-1] *= self.matrix.scale
+        return w
+
+    def _places(self, rows: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.rows, rows)
+
+    def outputs(self, job: Job, rows: np.ndarray) -> np.ndarray:
+        return self.bundle.Z[self._places(rows), self.jobs.index(job)].astype(float)
+
+    def differentiate(self, tol: float) -> None:
+        """Find how weights and outputs move with the logarithm of the cost."""
+        self._rate = self.bundle.derivative(tol)
+        self._output_rate = self.matrix.times(self._rate, np.empty_like(self.bundle.Z))
+
+    def rates(self, job: Job) -> np.ndarray:
+        at = self._places(self.test[job[0]])
+        return self._output_rate[at, self.jobs.index(job)].astype(float)
+
+    def pullback(self, delta: Sequence[np.ndarray], tol: float) -> Params:
+        """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
+        bundle, E = self.bundle, np.zeros_like(self.bundle.Z)
+        for lane, (f, c) in enumerate(self.jobs):
+            if f != WHOLE:
+                np.add.at(E[:, lane], self._places(self.test[f]), delta[f][:, c])
+        P = bundle.solve(self.matrix.transposed(E), tol)
+        Q = self.matrix.times(P, np.empty_like(E))
+        cotangent = bundle.cotangent(Q)
+        gradient = dict.fromkeys(self.problem.hyperparameters, 0.0)
+        pulled = self.problem.loss.pullback(self.of_loss, self.params, cotangent)
+        return gradient | {name: value for name, value in pulled.items() if name in gradient}
+
+
+def _unit_dual(loss: Loss, rows: Rows, params: Params) -> Dual:
+    """Return the dual of rows of weight one, without bounds that are there for solvers only."""
+    dual = loss.dual(rows, params)
+    if not loss.unreached:
+        return dual
+    low, high = np.where(dual.lower < 0, -np.inf, 0.0), np.where(dual.upper > 0, np.inf, 0.0)
+    return replace(dual, lower=low, upper=high)

@@ -1,0 +1,205 @@
+"""Adapters of linear machines: LinearSVC, LinearSVR, LogisticRegression, Ridge, RidgeClassifier.
+
+With more than two classes there is one machine for each class against the rest.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.svm import LinearSVC, LinearSVR
+
+from ._adapter import (
+    Adapter,
+    ManyTargets,
+    SingleTarget,
+    Targets,
+    WeightedClasses,
+    read_classes,
+)
+from ._losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    Loss,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+from ._problem import Column
+
+
+class LinearAdapter(Adapter):
+    """What linear estimators have in common: no kernel, and a bias among the features."""
+
+    linear = True
+
+    def scalars(self, estimator: Any) -> tuple[str, ...]:
+        return self.loss(estimator).hyperparameters
+
+    def tol(self, estimator: Any) -> float:
+        # LIBLINEAR's own, also where it cross-validates; the refit has the estimator's
+        return 1e-2
+
+    def intercept(self, estimator: Any) -> tuple[float, float]:
+        """Return the constant that stands for the bias, and how much its weight is penalised."""
+        return float(estimator.fit_intercept), 0.0
+
+    def install(self, estimator: Any, weights: np.ndarray, targets: Targets) -> bool:
+        """Set what `fit` would set from weights with the bias last; whether that can be done."""
+        return False
+
+
+class _Liblinear(LinearAdapter):
+    def intercept(self, estimator: Any) -> tuple[float, float]:
+        if not estimator.fit_intercept:
+            return 0.0, 1.0
+        return float(estimator.intercept_scaling), 1.0
+
+    def install(self, estimator: Any, weights: np.ndarray, targets: Targets) -> bool:
+        estimator.coef_ = np.ascontiguousarray(weights[:, :-1])
+        estimator.intercept_ = weights[:, -1].copy() if estimator.fit_intercept else 0.0
+        estimator.n_iter_ = 1
+        if targets.classes is not None:
+            estimator.classes_ = targets.classes
+        else:
+            estimator.coef_ = estimator.coef_[0]
+            estimator.intercept_ = np.atleast_1d(estimator.intercept_)
+        return True
+
+
+class _OneAgainstRest(WeightedClasses):
+    """Classifiers with one machine for each class, a positive output speaking for it."""
+
+    def targets(self, y: Any) -> Targets:
+        classes, numbers = read_classes(y)
+        everyone = np.ones(len(numbers), dtype=bool)
+        if len(classes) == 2:
+            return Targets(numbers, classes, [Column(everyone, 2.0 * numbers - 1.0, numbers)], 1.0)
+        columns = [
+            Column(everyone, np.where(numbers == k, 1.0, -1.0), self.groups(numbers, k))
+            for k in range(len(classes))
+        ]
+        return Targets(numbers, classes, columns, 1.0)
+
+    def groups(self, numbers: np.ndarray, k: int) -> np.ndarray:
+        """Return whose hyperparameters rows have in the machine of class k."""
+        return numbers
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if len(classes) == 2:
+            return classes[(outputs[:, 0] > 0).astype(int)]
+        return classes[outputs.argmax(axis=1)]
+
+    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return outputs[:, 0] if len(classes) == 2 else outputs
+
+    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
+        return estimator.decision_function(X).reshape(X.shape[0], -1)
+
+    def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the differences of outputs: the class with the largest output wins all of its."""
+        n = outputs.shape[1]
+        if n == 1:
+            return outputs, None
+        T = np.zeros((n, n * (n - 1) // 2))
+        for p, (i, j) in enumerate(combinations(range(n), 2)):
+            T[i, p], T[j, p] = -1.0, 1.0
+        return outputs @ T, T
+
+
+class LinearSVCAdapter(_OneAgainstRest, _Liblinear):
+    estimator = LinearSVC
+    weighs_others = False
+
+    def loss(self, estimator: Any) -> Loss:
+        return Hinge() if estimator.loss == "hinge" else SquaredHinge()
+
+    def groups(self, numbers: np.ndarray, k: int) -> np.ndarray:
+        # LIBLINEAR weighs the one class; the rest is a class without a name
+        return np.where(numbers == k, k, numbers.max() + 1)
+
+    def refuse(self, estimator: Any) -> str | None:
+        if estimator.penalty != "l2":
+            return f"penalty={estimator.penalty!r}; use 'l2'"
+        if estimator.multi_class != "ovr":
+            return f"multi_class={estimator.multi_class!r}; use 'ovr'"
+        return None
+
+
+class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
+    estimator = LogisticRegression
+
+    def loss(self, estimator: Any) -> Loss:
+        return Logistic()
+
+    def targets(self, y: Any) -> Targets:
+        found = super().targets(y)
+        if len(found.columns) > 1:
+            raise ValueError(
+                f"y has {len(found.columns)} classes; LogisticRegression is multinomial then, "
+                "which is not differentiated here: use LinearSVC or RidgeClassifier."
+            )
+        return found
+
+    def intercept(self, estimator: Any) -> tuple[float, float]:
+        if not estimator.fit_intercept:
+            return 0.0, 1.0
+        if estimator.solver == "liblinear":
+            return float(estimator.intercept_scaling), 1.0
+        return 1.0, 0.0
+
+    def refuse(self, estimator: Any) -> str | None:
+        penalty = getattr(estimator, "penalty", "l2")
+        if penalty not in ("l2", "deprecated"):
+            return f"penalty={penalty!r}; use 'l2'"
+        if getattr(estimator, "l1_ratio", None):
+            return f"l1_ratio={estimator.l1_ratio!r}; use 0"
+        return None
+
+    def install(self, estimator: Any, weights: np.ndarray, targets: Targets) -> bool:
+        estimator.coef_ = np.ascontiguousarray(weights[:, :-1])
+        estimator.intercept_ = weights[:, -1].copy() * bool(estimator.fit_intercept)
+        estimator.n_iter_ = np.ones(1, dtype=np.int32)
+        estimator.classes_ = np.asarray(targets.classes)
+        return True
+
+    def probabilities(self, outputs: np.ndarray) -> np.ndarray:
+        """Return the model's own probabilities."""
+        return np.hstack([expit(-outputs), expit(outputs)])
+
+
+class LinearSVRAdapter(SingleTarget, _Liblinear):
+    estimator = LinearSVR
+
+    def loss(self, estimator: Any) -> Loss:
+        squared = estimator.loss == "squared_epsilon_insensitive"
+        return SquaredEpsilonInsensitive() if squared else EpsilonInsensitive()
+
+
+class RidgeAdapter(ManyTargets, LinearAdapter):
+    estimator = Ridge
+
+    def loss(self, estimator: Any) -> Loss:
+        return Squared()
+
+    def refuse(self, estimator: Any) -> str | None:
+        return "positive=True" if estimator.positive else None
+
+
+class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
+    estimator = RidgeClassifier
+    by_class: ClassVar[dict[str, str]] = {}
+
+    def loss(self, estimator: Any) -> Loss:
+        return Squared()
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return ("threshold",)
+
+    def refuse(self, estimator: Any) -> str | None:
+        return "positive=True" if estimator.positive else None

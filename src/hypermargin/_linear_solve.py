@@ -1,0 +1,202 @@
+"""Systems (R + X' D X) P = B of linear machines in lanes.
+
+R is one, but for the bias.  Two ways to solve them, chosen by the number of features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ._budget import Budget
+from ._compiled import compiled
+from ._lanes import LANES, Matrix, SparseMatrix, add_dots, add_outer
+
+FEW = 600  # features up to which the Hessian itself is the preconditioner
+ROWS_PER_FEATURE = 40  # from which it is made, if all rows would take too long
+GRAM = {False: 4e9, True: 1e8}  # multiplications that do not; sparse rows must be filled first
+WORN = 4  # iterations of conjugate gradients that call for a new preconditioner
+MOST_CG = 500
+MOST_SWEEPS = 300
+
+
+def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the inner products of the lanes, in double precision."""
+    return np.einsum("ij,ij->j", a, b, dtype=float)
+
+
+class System(Protocol):
+    """A way to solve for P; `D` (rows, lanes) may change from call to call."""
+
+    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
+        """Return P, accurate to `tol` relative to B in every active lane."""
+        ...
+
+
+class ConjugateGradients:
+    """Few features: conjugate gradients, with a factored mean Hessian as preconditioner.
+
+    All lanes share it: they differ by a fold's rows only.  It is renewed when it is worn.
+    """
+
+    def __init__(self, matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget):
+        self.matrix, self.penalty, self.used, self.budget = matrix, penalty, used, budget
+        self._precondition: Callable | None = None
+
+    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
+        if self._precondition is None:
+            self._precondition = self._preconditioner(D)
+        dtype, precondition = B.dtype, self._precondition
+        S, residual, size = np.zeros_like(B), B.copy(), np.sqrt(dots(B, B))
+        on = active & (size > 0)
+        Y = precondition(residual)
+        P, product = Y.copy(), dots(residual, Y)
+        count = 0
+        while on.any() and count < MOST_CG and not self.budget.expired():
+            count += 1
+            Q = self.penalty * P + self.matrix.curved(D, P)
+            curvature = dots(P, Q)
+            a = np.where(on, product / np.where(curvature > 0, curvature, 1.0), 0.0)
+            S += a.astype(dtype) * P
+            residual -= a.astype(dtype) * Q
+            on &= np.sqrt(dots(residual, residual)) > tol * size
+            Y = precondition(residual)
+            new = dots(residual, Y)
+            b = np.where(on, new / np.where(product > 0, product, 1.0), 0.0)
+            P, product = Y + b.astype(dtype) * P, new
+        if count > WORN:
+            self._precondition = None
+        return S
+
+    def _preconditioner(self, D: np.ndarray) -> Callable:
+        """Return an approximate inverse of the mean Hessian of the lanes."""
+        mean = D @ (self.used / self.used.sum()).astype(D.dtype)
+        H = self._gram(mean)
+        diagonal = np.diag_indices_from(H)
+        H[diagonal] += self.penalty[:, 0]
+        jitter = 1e-7 * np.trace(H) / len(H)
+        while True:
+            H[diagonal] += jitter
+            try:
+                factor = cho_factor(H, lower=True, check_finite=False)
+            except np.linalg.LinAlgError:
+                jitter *= 100.0
+            else:
+                return lambda B: cho_solve(factor, B, check_finite=False).astype(B.dtype)
+
+    def _gram(self, weight: np.ndarray) -> np.ndarray:
+        """Return X' diag(weight) X, from a sample of the rows if there are many."""
+        matrix, rows, factor = self.matrix, np.flatnonzero(weight), 1.0
+        room = GRAM[isinstance(matrix, SparseMatrix)] / matrix.width**2
+        most = int(max(room, ROWS_PER_FEATURE * matrix.width))
+        if len(rows) > most:
+            step = -(-len(rows) // most)
+            factor, rows = len(rows) / len(rows[::step]), rows[::step]
+
+        def run(part: np.ndarray) -> np.ndarray:
+            B = matrix.dense(part)
+            B *= np.sqrt(weight[part])[:, None]
+            return B.T @ B
+
+        size = max(256, 2**20 // matrix.width)
+        parts = [rows[i : i + size] for i in range(0, len(rows), size)]
+        total = np.zeros((matrix.width, matrix.width))
+        for found in matrix.workers.map(run, parts, self.budget):
+            total += found
+        return factor * total
+
+
+@compiled
+def _sweep(indptr, indices, values, full, scale, square, D, order, P, bias, G, gain):
+    zero, n_lanes = P.dtype.type(0), P.shape[1]
+    u = np.zeros((1, n_lanes), dtype=P.dtype)
+    for t in range(len(order)):
+        i = order[t]
+        base = indptr[i] if full else 0
+        for lane in range(n_lanes):
+            u[0, lane] = scale * bias[lane]
+        add_dots(indices, base, values, indptr[i], indptr[i + 1], P, u, 0)
+        for lane in range(n_lanes):
+            h, step = D[i, lane], zero
+            if h > 0:
+                ridge = 1 / h  # none where curvature is infinite
+                size = square[i] + ridge
+                if size > 0:
+                    step = (u[0, lane] - ridge * G[i, lane]) / size
+                    G[i, lane] += step
+                    gain[lane] += step * step * size
+            u[0, lane] = -step
+            bias[lane] -= scale * step
+        add_outer(indices, base, values, indptr[i], indptr[i + 1], u, 0, P)
+
+
+class RowByRow:
+    """Many features: coordinate descent on the rows.
+
+    The Hessian is too large to factor then, and badly conditioned: words are rare and common.  The
+    matrix of the rows is not: most pairs of texts share little.  By the identity of Woodbury
+
+        P = B - X' G,   (D^-1 + X X') G = X B,
+
+    and coordinate descent on G, a row at a time, keeps P up to date.  Rows without curvature have
+    no part in it; where curvature is infinite, as at the corner of a hinge loss, P is what these
+    rows do not see of B.  A bias without penalty is eliminated first.
+    """
+
+    def __init__(self, matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget):
+        self.matrix, self.budget = matrix, budget
+        self.bias_penalty = float(penalty[-1, 0])
+        self.square = matrix.squared_lengths
+
+    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
+        scale = self.matrix.scale
+        if self.bias_penalty == 1.0 or scale == 0:
+            P, bias = self._descend(D, B[:-1], B[-1], scale, tol, active)
+            return np.vstack([P, bias])
+        # with the weights eliminated, the bias meets one equation
+        none = np.zeros_like(B[-1])
+        column = self.matrix.transposed(D)[:-1] * D.dtype.type(scale)
+        first, _ = self._descend(D, B[:-1], none, 0.0, tol, active)
+        second, _ = self._descend(D, column, none, 0.0, tol, active)
+        stiffness = scale**2 * D.sum(axis=0, dtype=float) + self.bias_penalty
+        stiffness -= dots(column, second)
+        bias = (B[-1] - dots(column, first)) / np.where(stiffness > 0, stiffness, 1.0)
+        bias = bias.astype(B.dtype)
+        return np.vstack([first - bias * second, bias])
+
+    def _descend(
+        self,
+        D: np.ndarray,
+        B: np.ndarray,
+        bias: np.ndarray,
+        scale: float,
+        tol: float,
+        active: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        P, bias = np.array(B, order="C"), bias.copy()
+        self.multipliers = G = np.zeros_like(D)
+        total, rng = np.zeros(LANES), np.random.default_rng(0)
+        D = D * active.astype(D.dtype)
+        rows = np.flatnonzero(D.any(axis=1))
+        square = self.square - self.matrix.scale**2 + scale**2
+        for _ in range(MOST_SWEEPS):
+            gain = np.zeros(LANES)
+            _sweep(
+                *self.matrix.rows, P.dtype.type(scale), square.astype(P.dtype), D,
+                rng.permutation(rows), P, bias, G, gain,
+            )  # fmt: skip
+            total += gain
+            if (gain <= tol**2 * total).all() or self.budget.expired():
+                break
+        return P, bias
+
+
+def system_for(
+    matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget
+) -> ConjugateGradients | RowByRow:
+    """Return the way that suits the shape of the data."""
+    kind = ConjugateGradients if matrix.width <= FEW else RowByRow
+    return kind(matrix, penalty, used, budget)

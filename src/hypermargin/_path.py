@@ -1,0 +1,271 @@
+"""The cost of a linear machine: its whole curve from a few places, or chu-2015's path.
+
+Out-of-fold outputs and their derivatives by log C at a few values of C give, by cubic Hermite
+interpolation, the outputs at every C in between, and so any score there: a curve instead of a
+number.  Scores of linear machines are flat around the best C, where descending on them is
+ill-posed; with the curve in hand, the least C that is as good as any is chosen.
+
+`follow` is Algorithm 1 of chu-2015: C grows by a factor, every fold starts where it ended, and
+the sweep stops when solutions no longer change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ._linear import LinearCrossValidation, LinearEvaluation, State
+from ._objective import Objective, SearchEnded, Visit, validation_loss
+from ._problem import Evaluation
+
+NODE = 1e-2  # tolerance of training on the way: LIBLINEAR's own
+STRIDE = 4.0 * np.log(2.0)  # between places, in log C
+FINE = 8  # points of the curve from one place to the next
+MOST = 9  # places
+SAME = 1e-4  # scores that differ by less are the same, relative to the best
+STILL = 0.02  # change of outputs over a stride that is none
+GROWING = 0.25  # change of outputs by log C, relative to their size, that is far from the end
+
+Rate = Callable[[list[np.ndarray]], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A place on the curve: the logarithm of the cost, outputs and their derivatives by it."""
+
+    at: float
+    outputs: list[np.ndarray]
+    rates: list[np.ndarray]
+    score: float
+    error: float
+
+    @property
+    def change(self) -> float:
+        """How fast outputs change, relative to their size."""
+        sums = [
+            sum(float(np.abs(part).sum()) for part in parts) for parts in (self.rates, self.outputs)
+        ]
+        return sums[0] / max(sums[1], 1e-300)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Score and its standard error over folds, by the value of the hyperparameter."""
+
+    values: np.ndarray
+    scores: np.ndarray
+    errors: np.ndarray
+
+
+def between(left: Node, right: Node, at: float) -> list[np.ndarray]:
+    """Return the outputs between two places, by cubic Hermite interpolation."""
+    h = right.at - left.at
+    t = (at - left.at) / h
+    a, b = (1 + 2 * t) * (1 - t) ** 2, t * (1 - t) ** 2 * h
+    c, d = t * t * (3 - 2 * t), t * t * (t - 1) * h
+    parts = zip(left.outputs, left.rates, right.outputs, right.rates, strict=True)
+    return [a * z0 + b * d0 + c * z1 + d * d1 for z0, d0, z1, d1 in parts]
+
+
+class _Walk:
+    """A walk along the logarithm of the cost; the hyperparameter is C, or alpha = 1 / C."""
+
+    def __init__(self, objective: Objective, rate: Rate | None):
+        self.objective, self.rate = objective, rate
+        (self.name,) = objective.space.names
+        dimension = objective.space.dimensions[self.name]
+        problem = objective.prepared.problem
+        assert isinstance(problem, LinearCrossValidation)
+        self.problem = problem
+        self.sign = 1.0 if problem.loss.hyperparameters[0] == "C" else -1.0
+        ends = sorted(self.sign * objective.space.bounds[0])
+        self.low, self.high = float(ends[0]), float(ends[1])
+        usual = dimension.usual or (dimension.low, dimension.high)
+        middle = self.sign * 0.5 * (np.log(usual[0]) + np.log(usual[1]))
+        self.middle = float(np.clip(middle, self.low, self.high))
+        self.states: dict[float, State] = {}
+
+    def params(self, at: float) -> dict[str, float]:
+        return self.objective.space.params(np.array([self.sign * at]))
+
+    def evaluate(
+        self, at: float, tol: float, warm: State | None, watch: bool = False
+    ) -> LinearEvaluation:
+        objective = self.objective
+        if objective.visited and objective.budget.expired():
+            raise SearchEnded
+        if objective.evaluations_on_all >= objective.max_evals:
+            raise SearchEnded
+        objective.evaluations_on_all += 1
+        params = objective.prepared.model.bare(self.params(at))
+        return self.problem.evaluate(
+            params, tol=tol, warm=warm, budget=objective.budget, watch=watch
+        )
+
+    def node(self, at: float, tol: float) -> Node:
+        """Evaluate a place, warm from the nearest one, and record it."""
+        clock = time.perf_counter()
+        near = min(self.states, key=lambda other: abs(other - at), default=None)
+        warm = None if near is None else self.states[near]
+        if warm is not None and near is not None and near > at:
+            # towards less cost the derivative leads astray
+            warm = {job: replace(start, rate=None) for job, start in warm.items()}
+        evaluation = self.evaluate(at, tol, warm)
+        rates, self.states[at] = evaluation.rates()
+        visit = self.visit(at, tol, evaluation, rates, clock)
+        self.objective.record(visit)
+        self.objective.visited = True
+        score, error = self.rated(evaluation.outputs)
+        return Node(at, evaluation.outputs, rates, score, error)
+
+    def visit(
+        self,
+        at: float,
+        tol: float,
+        evaluation: LinearEvaluation,
+        rates: Sequence[np.ndarray] | None,
+        clock: float,
+    ) -> Visit:
+        objective, params = self.objective, self.params(at)
+        value, delta = self.loss(evaluation)
+        gradient = None
+        if rates is not None:
+            slope = sum(float((d * r).sum()) for d, r in zip(delta, rates, strict=True))
+            gradient = {self.name: self.sign * slope / params[self.name]}
+        again = None
+        if tol > objective.tol:
+            again = partial(self.settle, at, evaluation.state, gradient)
+        return Visit(
+            np.array([self.sign * at]), params, value, gradient, evaluation,
+            objective.prepared.n_rows, time.perf_counter() - clock, False, tol, again,
+        )  # fmt: skip
+
+    def settle(self, at: float, state: State, gradient: Any) -> Visit:
+        """Evaluate a place at the final tolerance; its gradient is good enough as it is."""
+        clock, objective = time.perf_counter(), self.objective
+        params, tol = objective.prepared.model.bare(self.params(at)), objective.tol
+        evaluation = self.problem.evaluate(params, tol=tol, warm=state, budget=objective.budget)
+        return replace(self.visit(at, tol, evaluation, None, clock), gradient=gradient)
+
+    def loss(self, evaluation: Evaluation) -> tuple[float, list[np.ndarray]]:
+        o = self.objective
+        return validation_loss(evaluation, o.criterion, o.prepared, o.weight, o.pooled)
+
+    def rated(self, outputs: list[np.ndarray]) -> tuple[float, float]:
+        """Return the score of outputs and its standard error, or minus the smooth loss."""
+        if self.rate is not None:
+            return self.rate(outputs)
+        tests = [test for _, test in self.objective.prepared.splits]
+        given = Evaluation(outputs, tests, lambda delta: {}, lambda f, at: at, None, True)
+        return -self.loss(given)[0], np.nan
+
+
+def trace(objective: Objective, rate: Rate | None) -> Curve | None:
+    """Evaluate a few places, choose on the curve between them, and evaluate the chosen place.
+
+    `rate` gives the score of outputs, greater being better, and its standard error; None stands
+    for minus the smooth loss.
+    """
+    walk = _Walk(objective, rate)
+    nodes: dict[float, Node] = {}
+    curve = None
+    try:
+        for at in (max(walk.low, walk.middle - STRIDE), walk.middle):
+            nodes[at] = walk.node(at, NODE)
+        while len(nodes) < MOST and (at := _next(walk, nodes)) is not None:
+            nodes[at] = walk.node(at, NODE)
+    except SearchEnded:
+        pass
+    if len(nodes) > 1:
+        places, curve = _curve(walk, [nodes[at] for at in sorted(nodes)])
+        try:
+            known = max(node.score for node in nodes.values())
+            if not known >= _as_good(curve.scores):  # else a place that was evaluated will do
+                walk.node(places[int(np.argmax(curve.scores))], NODE)
+        except SearchEnded:
+            pass
+        if walk.sign < 0:
+            curve = Curve(curve.values[::-1], curve.scores[::-1], curve.errors[::-1])
+    return curve
+
+
+def _next(walk: _Walk, nodes: dict[float, Node]) -> float | None:
+    """Return where to look next: beyond the end that is best, if that may be better still."""
+    order = sorted(nodes)
+    if len(order) < 2:
+        return None
+    scores = np.array([nodes[at].score for at in order])
+    margin = SAME * max(float(np.nanmax(np.abs(scores))), 1e-300)
+    first, last = nodes[order[0]], nodes[order[-1]]
+    best = float(np.nanmax(scores))
+    if last.at < walk.high and last.score >= best - margin:
+        rises = last.score > scores[-2] + margin
+        if (rises and last.change * STRIDE > STILL) or last.change > GROWING:
+            return min(walk.high, last.at + STRIDE)
+    if first.at > walk.low and first.score >= best - margin and first.score > scores[1] + margin:
+        return max(walk.low, first.at - STRIDE)
+    return None
+
+
+def _curve(walk: _Walk, nodes: Sequence[Node]) -> tuple[list[float], Curve]:
+    """Return the places of the curve by cost, and the curve itself."""
+    places, rows = [], []
+    for left, right in pairwise(nodes):
+        for at in np.linspace(left.at, right.at, FINE, endpoint=False):
+            places.append(float(at))
+            if at == left.at:
+                rows.append((left.score, left.error))
+                continue
+            outputs = between(left, right, float(at))
+            rows.append(walk.rated(outputs))
+    places.append(nodes[-1].at)
+    rows.append((nodes[-1].score, nodes[-1].error))
+    scores, errors = np.array(rows, dtype=float).T
+    values = np.array([walk.params(at)[walk.name] for at in places])
+    return places, Curve(values, scores, errors)
+
+
+def _as_good(scores: np.ndarray) -> float:
+    """Return from which score on a place is as good as the best."""
+    best = float(np.nanmax(scores))
+    return best - SAME * abs(best)
+
+
+DELTA = 2.0  # the factor from one C to the next
+CONSECUTIVE = 3  # solutions that did not change before the sweep stops
+
+
+def follow(objective: Objective, rate: Rate | None) -> Curve | None:
+    """Algorithm 1 of chu-2015: sweep the cost upwards, every fold warm from its last solution.
+
+    It starts at the least cost of the space, by default that below which every row is inside its
+    margin, eqs. (21) and (22), and stops when CONSECUTIVE solutions in a row already were good
+    enough for the next cost, rule (24).
+    """
+    walk = _Walk(objective, rate)
+    at = walk.low
+    state: State | None = None
+    rows, unchanged = [], 0
+    try:
+        while at <= walk.high + 1e-9 and unchanged < CONSECUTIVE:
+            clock = time.perf_counter()
+            evaluation = walk.evaluate(at, NODE, state, watch=True)
+            unchanged = unchanged + 1 if state is not None and evaluation.still else 0
+            state = evaluation.state
+            visit = walk.visit(at, NODE, evaluation, None, clock)
+            objective.record(visit)
+            objective.visited = True
+            rows.append((walk.params(at)[walk.name], *walk.rated(evaluation.outputs)))
+            at += float(np.log(DELTA))
+    except SearchEnded:
+        pass
+    if not rows:
+        return None
+    values, scores, errors = np.array(sorted(rows), dtype=float).T
+    return Curve(values, scores, errors)
