@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ._kernels import Kernel, Params, make_kernel
-from ._losses import Loss
+from ._losses import CLASSIFICATION, REGRESSION, Loss, SmoothHinge
 from ._problem import Column
 
 
@@ -162,6 +162,49 @@ class WeightedClasses:
         labels = np.asarray(targets.classes)
         weights = compute_class_weight(estimator.class_weight, classes=labels, y=labels[targets.y])
         return {f"class_cost[{k}]": float(weight) for k, weight in enumerate(weights)}
+
+
+class OwnKnobs:
+    """Classifiers of our own: a choice of losses, costs and margins by class, a threshold."""
+
+    by_class: ClassVar[dict[str, str]] = {"class_cost": "class_cost", "margin": "margin"}
+    wraps_threshold: ClassVar[bool] = False
+
+    def loss(self, estimator: Any) -> Loss:
+        if estimator.loss == "smooth_hinge":
+            return SmoothHinge(estimator.mu)
+        return CLASSIFICATION[estimator.loss]()
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return (*self.loss(estimator).by_class, "threshold")
+
+    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
+        return tuple(values)
+
+    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
+        return np.ones(len(y))
+
+    def values_by_class(
+        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
+    ) -> Params:
+        classes = np.asarray(targets.classes).tolist()
+        values = {}
+        for name in ("class_cost", "margin"):
+            for k, value in enumerate(by_class(name, getattr(estimator, name), classes)):
+                values[f"{name}[{k}]"] = value
+        if len(classes) == 2:
+            values["threshold"] = float(estimator.threshold)
+        return values
+
+
+class OwnLosses:
+    """Regressors of our own: a choice of losses."""
+
+    def loss(self, estimator: Any) -> Loss:
+        return REGRESSION[estimator.loss]()
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return ("quantile",) if estimator.loss == "pinball" else ()
 
 
 class SingleTarget:

@@ -22,6 +22,8 @@ from ._kernel_adapters import (
     SVRAdapter,
 )
 from ._linear_adapters import (
+    LinearClassifierAdapter,
+    LinearRegressorAdapter,
     LinearSVCAdapter,
     LinearSVRAdapter,
     LogisticRegressionAdapter,
@@ -40,6 +42,8 @@ ADAPTERS: tuple[Adapter, ...] = (
     LogisticRegressionAdapter(),
     RidgeAdapter(),
     RidgeClassifierAdapter(),
+    LinearClassifierAdapter(),
+    LinearRegressorAdapter(),
 )
 
 

@@ -116,7 +116,81 @@ class _KernelMachine(BaseEstimator):
         return K @ self.dual_coef_.T + self.intercept_
 
 
-class KernelSVC(ClassifierMixin, _KernelMachine):
+class KnobClassifier(ClassifierMixin):
+    """What classifiers of our own have in common: checks, a threshold, a sigmoid."""
+
+    def _read(self, y: Any) -> Targets:
+        """Read the labels, and begin anew."""
+        targets = self._adapter.targets(y)
+        self.classes_ = np.asarray(targets.classes)
+        if self.threshold != 0.0 and len(self.classes_) > 2:
+            raise ValueError(
+                f"threshold={self.threshold!r} is for two classes, y has {len(self.classes_)}."
+            )
+        self.calibration_: Any = None
+        return targets
+
+    def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
+        totals = np.bincount(targets.y, weights=weight, minlength=len(self.classes_))
+        if (totals == 0).any():
+            label = self.classes_.tolist()[int(totals.argmin())]
+            raise ValueError(
+                f"class {label!r} has no row with a positive sample_weight; the number of classes "
+                "after that has to be that of y."
+            )
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return outputs: of the machine for two classes, else one for each class.
+
+        Machines for pairs of classes vote for them, with a little of their outputs.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        outputs : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._adapter.decision_function(self, self._outputs(X), self.classes_)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the label of each row; for two classes, by `threshold`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        outputs = self._outputs(X)
+        if outputs.shape[1] == 1:
+            outputs = outputs - self.threshold
+        return self._adapter.predict(self, outputs, self.classes_)
+
+    @available_if(lambda self: getattr(self, "calibration_", None) is not None)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, by the sigmoid that a search has fitted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        outputs = self._outputs(X)
+        P = self.calibration_.probabilities(self._adapter.contrasted(outputs)[0])
+        if self.threshold != 0.0:
+            return P
+        chosen = self._adapter.predict(self, outputs, np.arange(len(self.classes_)))
+        return agreeing(P, chosen)
+
+
+class KernelSVC(KnobClassifier, _KernelMachine):
     r"""Kernel classifier with a choice of losses, costs and margins by class, and a threshold.
 
     Minimises ``|f|^2 / 2 + sum_i C w_i class_cost[y_i] loss(margin[y_i], f(x_i))``; with many
@@ -240,72 +314,8 @@ default="hinge"
         self : KernelSVC
         """
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", accept_sparse="csr")
-        targets = self._adapter.targets(y)
-        self.classes_ = np.asarray(targets.classes)
-        if self.threshold != 0.0 and len(self.classes_) > 2:
-            raise ValueError(
-                f"threshold={self.threshold!r} is for two classes, y has {len(self.classes_)}."
-            )
-        self.calibration_: Any = None
-        self._train(X, targets, sample_weight)
+        self._train(X, self._read(y), sample_weight)
         return self
-
-    def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
-        totals = np.bincount(targets.y, weights=weight, minlength=len(self.classes_))
-        if (totals == 0).any():
-            label = self.classes_.tolist()[int(totals.argmin())]
-            raise ValueError(
-                f"class {label!r} has no row with a positive sample_weight; the number of classes "
-                "after that has to be that of y."
-            )
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return outputs: of the machine for two classes, else votes with a little of the outputs.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        outputs : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return self._adapter.decision_function(self, self._outputs(X), self.classes_)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the label of each row; for two classes, by `threshold`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
-        outputs = self._outputs(X)
-        if outputs.shape[1] == 1:
-            outputs = outputs - self.threshold
-        return self._adapter.predict(self, outputs, self.classes_)
-
-    @available_if(lambda self: getattr(self, "calibration_", None) is not None)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, by the sigmoid that a search has fitted.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-        """
-        outputs = self._outputs(X)
-        P = self.calibration_.probabilities(outputs)
-        if self.threshold != 0.0:
-            return P
-        chosen = self._adapter.predict(self, outputs, np.arange(len(self.classes_)))
-        return agreeing(P, chosen)
 
 
 class KernelSVR(RegressorMixin, _KernelMachine):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,20 +16,18 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from ._adapter import (
     Adapter,
     ManyTargets,
+    OwnKnobs,
+    OwnLosses,
     SingleTarget,
     Targets,
     WeightedClasses,
-    by_class,
     read_classes,
 )
-from ._kernels import Kernel, Params, make_kernel
+from ._kernels import Kernel, make_kernel
 from ._losses import (
-    CLASSIFICATION,
-    REGRESSION,
     EpsilonInsensitive,
     Hinge,
     Loss,
-    SmoothHinge,
     Squared,
 )
 from ._problem import Column
@@ -128,11 +125,8 @@ class KernelRidgeAdapter(ManyTargets, Adapter):
         return 1.0 / X.shape[1]
 
 
-class KernelSVCAdapter(SVCAdapter):
+class KernelSVCAdapter(OwnKnobs, SVCAdapter):
     """As SVC, with the losses, costs, margins and threshold of our own classifier."""
-
-    by_class: ClassVar[dict[str, str]] = {"class_cost": "class_cost", "margin": "margin"}
-    wraps_threshold = False
 
     @property
     def estimator(self) -> type[BaseEstimator]:  # type: ignore[override]
@@ -140,37 +134,11 @@ class KernelSVCAdapter(SVCAdapter):
 
         return KernelSVC
 
-    def loss(self, estimator: Any) -> Loss:
-        if estimator.loss == "smooth_hinge":
-            return SmoothHinge(estimator.mu)
-        return CLASSIFICATION[estimator.loss]()
-
-    def knobs(self, estimator: Any) -> tuple[str, ...]:
-        return (*self.loss(estimator).by_class, "threshold")
-
-    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
-        return tuple(values)
-
     def doubts(self, estimator: Any, targets: Targets) -> list[str]:
         return []
 
-    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
-        return np.ones(len(y))
 
-    def values_by_class(
-        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
-    ) -> Params:
-        classes = np.asarray(targets.classes).tolist()
-        values = {}
-        for name in ("class_cost", "margin"):
-            for k, value in enumerate(by_class(name, getattr(estimator, name), classes)):
-                values[f"{name}[{k}]"] = value
-        if len(classes) == 2:
-            values["threshold"] = float(estimator.threshold)
-        return values
-
-
-class KernelSVRAdapter(SVRAdapter):
+class KernelSVRAdapter(OwnLosses, SVRAdapter):
     """As SVR, with the losses of our own regressor."""
 
     @property
@@ -179,11 +147,5 @@ class KernelSVRAdapter(SVRAdapter):
 
         return KernelSVR
 
-    def loss(self, estimator: Any) -> Loss:
-        return REGRESSION[estimator.loss]()
-
     def doubts(self, estimator: Any, targets: Targets) -> list[str]:
         return []
-
-    def knobs(self, estimator: Any) -> tuple[str, ...]:
-        return ("quantile",) if estimator.loss == "pinball" else ()

@@ -12,7 +12,7 @@ differs from lane to lane: it is zero where the lane's fold leaves the row out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -137,7 +137,7 @@ class LaneLoss:
         return not self.dual.soft and not self.dual.ridge.all()
 
     @cached_property
-    def _stiffness(self) -> np.ndarray:
+    def stiffness(self) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.minimum(1.0 / self.dual.ridge, STEEP).astype(self.dual.ridge.dtype)
 
@@ -159,6 +159,12 @@ class LaneLoss:
             return value
         _conjugates(B, self.weight, self.dual.target, self.dual.kink, self.dual.ridge, value)
         return value
+
+    def rounded(self, width: float) -> LaneLoss:
+        """Return the loss with corners that are rounded over a width of the outputs."""
+        dual = self.dual
+        ridge = width / np.maximum(dual.upper - dual.lower, 1e-300)
+        return LaneLoss(replace(dual, ridge=ridge.astype(dual.ridge.dtype)), self.weight)
 
     def corners(self, B: np.ndarray) -> np.ndarray:
         """Return curvatures of a loss with corners: infinite at the corners, zero elsewhere."""
@@ -188,7 +194,7 @@ class LaneLoss:
             )  # fmt: skip
             return value
         _slopes(
-            Z, self.weight, dual.target, dual.lower, dual.upper, dual.kink, self._stiffness, A, D,
+            Z, self.weight, dual.target, dual.lower, dual.upper, dual.kink, self.stiffness, A, D,
             value, part.start, part.stop,
         )  # fmt: skip
         return value
@@ -201,6 +207,6 @@ class LaneLoss:
         else:
             _cotangents(
                 Z, Q, self.weight, dual.target, dual.lower, dual.upper, dual.kink,
-                self._stiffness, out,
+                self.stiffness, out,
             )  # fmt: skip
         return Dual(*out)

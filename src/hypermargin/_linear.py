@@ -119,27 +119,31 @@ class LinearCrossValidation(Problem):
         self._matrices.clear()
 
     def dimensions(self, names: Sequence[str], y: np.ndarray) -> dict[str, Dimension]:
-        _, matrix = self.matrix(0, np.float32, None)
-        lengths = matrix.squared_lengths
-        mean, most = float(lengths.mean()), float(lengths.max(initial=0.0))
-        mean, most = mean or 1.0, most or 1.0
-        spread = float(np.std(y)) if not self.loss.by_class else 1.0
         found = {}
         for name in names:
-            if name in ("C", "alpha"):
-                low = least_cost(len(lengths), most, self.loss)
-                high = 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
-                middle = (16.0 if self.loss.softens else 1.0) / mean
-                usual = middle / 16.0, middle * 16.0
-                if name == "alpha":
-                    low, high, usual = 0.5 / high, 0.5 / low, (0.5 / usual[1], 0.5 / usual[0])
-                elif self.loss.by_class == () and "epsilon" in self.loss.hyperparameters:
-                    low, high = low * spread, high * spread
-                    usual = usual[0] * spread, usual[1] * spread
-                found[name] = Dimension(low, high, "log", usual=usual)
+            if name in self.loss.hyperparameters[:1]:
+                found[name] = self._strength(name, y)
             elif name in (*self.loss.hyperparameters, *self.loss.by_class):
-                found[name] = self.loss.dimension(name, y, mean)
+                found[name] = self.loss.dimension(name, y, 1.0)
         return found
+
+    def _strength(self, name: str, y: np.ndarray) -> Dimension:
+        """Return the range of C, or of alpha = 1 / (2 C)."""
+        _, matrix = self.matrix(0, np.float32, None)
+        lengths = matrix.squared_lengths
+        most = float(lengths.max(initial=0.0)) or 1.0
+        mean = float(lengths.mean()) - self.intercept**2
+        mean = mean if mean > 0.0 else 1.0
+        # slopes of a loss that grows linearly do not grow with the residuals: costs have to
+        linear = self.loss.by_class == () and not (self.loss.unreached or self.loss.linear)
+        unit = (float(np.std(y)) or 1.0) if linear else 1.0
+        low = unit * least_cost(len(lengths), most, self.loss)
+        high = unit * 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
+        middle = unit * (16.0 if self.loss.softens else 1.0) / mean
+        usual = middle / 16.0, middle * 16.0
+        if name == "alpha":
+            low, high, usual = 0.5 / high, 0.5 / low, (0.5 / usual[1], 0.5 / usual[0])
+        return Dimension(low, high, "log", usual=usual)
 
     def evaluate(
         self,

@@ -10,12 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC, LinearSVR
 
 from ._adapter import (
     Adapter,
     ManyTargets,
+    OwnKnobs,
+    OwnLosses,
     SingleTarget,
     Targets,
     WeightedClasses,
@@ -171,6 +174,22 @@ class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
     def probabilities(self, outputs: np.ndarray) -> np.ndarray:
         """Return the model's own probabilities."""
         return np.hstack([expit(-outputs), expit(outputs)])
+
+
+class LinearClassifierAdapter(OwnKnobs, _OneAgainstRest, _Liblinear):
+    @property
+    def estimator(self) -> type[BaseEstimator]:  # type: ignore[override]
+        from ._linear_estimators import LinearClassifier  # which asks this adapter how to train
+
+        return LinearClassifier
+
+
+class LinearRegressorAdapter(OwnLosses, SingleTarget, _Liblinear):
+    @property
+    def estimator(self) -> type[BaseEstimator]:  # type: ignore[override]
+        from ._linear_estimators import LinearRegressor
+
+        return LinearRegressor
 
 
 class LinearSVRAdapter(SingleTarget, _Liblinear):

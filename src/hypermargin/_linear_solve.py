@@ -75,17 +75,13 @@ class ConjugateGradients:
         """Return an approximate inverse of the mean Hessian of the lanes."""
         mean = D @ (self.used / self.used.sum()).astype(D.dtype)
         H = self._gram(mean)
-        diagonal = np.diag_indices_from(H)
-        H[diagonal] += self.penalty[:, 0]
-        jitter = 1e-7 * np.trace(H) / len(H)
-        while True:
-            H[diagonal] += jitter
-            try:
-                factor = cho_factor(H, lower=True, check_finite=False)
-            except np.linalg.LinAlgError:
-                jitter *= 100.0
-            else:
-                return lambda B: cho_solve(factor, B, check_finite=False).astype(B.dtype)
+        # a sample, or single precision, may not see all of a small curvature
+        inverse = _factored(H, self.penalty[:, 0] + 1e-7 * np.trace(H) / len(H))
+        return lambda B: inverse(B).astype(B.dtype)
+
+    def forget(self) -> None:
+        """Make a new preconditioner the next time."""
+        self._precondition = None
 
     def _gram(self, weight: np.ndarray) -> np.ndarray:
         """Return X' diag(weight) X, from a sample of the rows if there are many."""
@@ -107,6 +103,65 @@ class ConjugateGradients:
         for found in matrix.workers.map(run, parts, self.budget):
             total += found
         return factor * total
+
+
+class LaneByLane:
+    """Few features, and few rows with curvature: a factor for every lane.
+
+    That is so near the corner of a loss, where lanes have little in common.  Where curvature is
+    infinite, P is what these rows do not see of B; `multipliers` tells what they did see.
+    """
+
+    def __init__(self, matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget):
+        self.matrix, self.penalty = matrix, penalty
+        self.shared = ConjugateGradients(matrix, penalty, used, budget)
+
+    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
+        work = np.count_nonzero(D[:, active]) * float(self.matrix.width) ** 2
+        if work > GRAM[isinstance(self.matrix, SparseMatrix)] and np.isfinite(D).all():
+            self.shared.forget()
+            return self.shared.solve(D, B, tol, active)
+        P, self.multipliers = np.zeros_like(B), np.zeros_like(D)
+        for lane in np.flatnonzero(active):
+            rows = np.flatnonzero(D[:, lane])
+            X, b = self.matrix.dense(rows).astype(float), B[:, lane].astype(float)
+            if len(rows) and np.isinf(D[rows[0], lane]):
+                seen = np.linalg.lstsq(X.T, b)[0]
+                self.multipliers[rows, lane] = seen
+                P[:, lane] = b - X.T @ seen
+            else:
+                H = (X.T * D[rows, lane].astype(float)) @ X
+                P[:, lane] = _factored(H, self.penalty[:, 0])(b)
+        return P
+
+    def meet(self, inside: np.ndarray, B: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Return coefficients with which the rows inside of a corner have given outputs.
+
+        The coefficients of other rows stay as they are.
+        """
+        B = np.where(inside, 0.0, B).astype(B.dtype)
+        rest = self.matrix.transposed(B)
+        for lane in np.flatnonzero(inside.any(axis=0)):
+            rows = np.flatnonzero(inside[:, lane])
+            X, w = self.matrix.dense(rows).astype(float), rest[:, lane].astype(float)
+            missing = np.linalg.lstsq(X, outputs[rows, lane] - X @ w)[0]
+            B[rows, lane] = np.linalg.lstsq(X.T, missing)[0]
+        return B
+
+
+def _factored(H: np.ndarray, penalty: np.ndarray) -> Callable:
+    """Return the inverse of H + diag(penalty), with a jitter if it needs one."""
+    diagonal = np.diag_indices_from(H)
+    H[diagonal] += penalty
+    jitter = 1e-14 * np.trace(H) / len(H)
+    while True:
+        try:
+            factor = cho_factor(H, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            H[diagonal] += jitter
+            jitter *= 100.0
+        else:
+            return lambda B: cho_solve(factor, B, check_finite=False)
 
 
 @compiled

@@ -9,13 +9,15 @@ side by side, R being one but for the bias.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ._budget import Budget
 from ._compiled import compiled
 from ._lane_losses import LaneLoss
 from ._lanes import LANES, Matrix, add_dots, add_outer
-from ._linear_solve import FEW, ConjugateGradients, RowByRow, dots
+from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
 from ._losses import Dual
 
 FORCING = 0.1  # accuracy of a Newton step
@@ -27,6 +29,10 @@ IDLE = 2  # sweeps without a change after which a row is passed over until the n
 GAP = 0.5  # duality gap, relative to the objective, that is as good as a gradient of one
 COARSE = 1e-2  # tolerances from which on a gap that is slow to close is let be
 EASY = 8  # sweeps after which it is slow
+WIDEST = 0.3  # width of rounded corners at first, in units of the targets
+NARROWER = 0.1
+SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, relative to the first
+INNER = 1e-2  # accuracy of the rounded machine, relative to that of the sharp one
 
 
 class Bundle:
@@ -40,10 +46,11 @@ class Bundle:
         self.penalty = np.ones((matrix.width, 1), dtype=matrix.dtype)
         self.penalty[-1] = bias_penalty if matrix.scale else 1.0
         self.used: np.ndarray = np.asarray(loss.weight.any(axis=0))
-        self.by_rows = matrix.width > FEW or loss.has_corners
-        kind = RowByRow if self.by_rows else ConjugateGradients
-        self.system: RowByRow | ConjugateGradients = kind(matrix, self.penalty, self.used, budget)
-        self.dual = self.by_rows
+        self.dual = matrix.width > FEW
+        kind: Any = ConjugateGradients
+        if self.dual or loss.has_corners:
+            kind = RowByRow if self.dual else LaneByLane
+        self.system = kind(matrix, self.penalty, self.used, budget)
         self.converged, self.still = True, False
         shape = matrix.n_rows, LANES
         self.W = np.zeros((matrix.width, LANES), dtype=matrix.dtype)
@@ -61,16 +68,20 @@ class Bundle:
     ) -> None:
         """Train until gradients are below `tol` times `balance`, relative to those at zero.
 
-        In coordinate descent duality gaps are to be below `tol`, relative to the objective.  With
-        `watch`, `still` tells whether the weights at the start were good enough already.
+        In coordinate descent and where the loss has corners, duality gaps are to be below it,
+        relative to the objective.  With `watch`, `still` tells whether the weights at the start
+        were good enough already.
         """
-        if not self.dual:
+        if not self.dual and not self.loss.has_corners:
             _newton(self, tol * balance, most or MOST_STEPS)
             return
         start = self.W
         if watch and not self.loss.has_corners:
             still = self._gradients_below(tol * balance)
-        _Descent(self).run(tol, balance, most or MOST_SWEEPS)
+        if self.dual:
+            _Descent(self).run(tol, balance, most or MOST_SWEEPS)
+        else:
+            _sharpen(self, tol, most or MOST_STEPS)
         if watch and self.loss.has_corners:
             change = self.W - start
             still = bool((dots(change, change) <= tol**2 * dots(self.W, self.W)).all())
@@ -113,7 +124,6 @@ class Bundle:
         """
         cotangent = self.loss.cotangent(self.Z, np.where(np.isinf(self.D), 0.0, Q).astype(Q.dtype))
         if self.loss.has_corners:
-            assert isinstance(self.system, RowByRow)
             held = np.where(np.isinf(self.D), self.system.multipliers, 0.0)
             cotangent.target[:] += held.sum(axis=1)
             sign = np.sign(self.A) * (self.loss.dual.kink > 0)[:, None]
@@ -146,6 +156,60 @@ def _newton(bundle: Bundle, tol: float, most: int) -> None:
         S[:, ~active] = 0
         losses, stuck = _go(bundle, S, gradient, losses, active)
         done |= stuck
+
+
+def _sharpen(bundle: Bundle, tol: float, most: int) -> None:
+    """Round the corners of the loss, train, and make them sharper until that changes nothing.
+
+    Coefficients of the rounded loss are good ones for the sharp loss too, so the duality gap tells
+    how far there is to go.
+    """
+    sharp = bundle.loss
+    width = WIDEST * max(float(np.std(sharp.dual.target)), 1e-300)
+    least = SHARPEST[bundle.matrix.dtype == np.float64] * width
+    bundle.loss = sharp.rounded(width)
+    while True:
+        _newton(bundle, INNER * min(tol, 1.0), most)
+        B, inside, bundle.loss = bundle.A.copy(), bundle.D > 0, sharp
+        bundle.converged = _gap(bundle, B) <= GAP * tol
+        if not bundle.converged and inside.sum(axis=0).max() <= bundle.matrix.width:
+            exact = bundle.system.meet(inside, B, _corner_outputs(bundle, B))
+            bundle.converged = _gap(bundle, np.clip(exact, *sharp.bounds())) <= GAP * tol
+            B = exact if bundle.converged else B
+        if bundle.converged or width <= least or bundle.budget.expired():
+            break
+        width *= NARROWER
+        bundle.loss = sharp.rounded(width)
+        _hold(bundle, B, inside)
+    bundle.A, bundle.D = B, sharp.corners(B)
+
+
+def _corner_outputs(bundle: Bundle, B: np.ndarray) -> np.ndarray:
+    """Return the outputs that rows at a corner of the loss have."""
+    dual = bundle.loss.dual
+    return dual.target[:, None] - np.sign(B) * dual.kink[:, None]
+
+
+def _hold(bundle: Bundle, B: np.ndarray, inside: np.ndarray) -> None:
+    """Set the weights that are best if rows inside of a corner stay there, and others as they are.
+
+    Without this step a sharper corner would look to Newton's method as if no row were near it.
+    """
+    loss, dtype = bundle.loss, bundle.matrix.dtype
+    D = np.where(inside, loss.weight * loss.stiffness[:, None], 0.0).astype(dtype)
+    target = _corner_outputs(bundle, B)
+    right = bundle.matrix.transposed(np.where(inside, D * target, B).astype(dtype))
+    bundle.W = bundle.system.solve(D, right, 1e-2 * INNER, bundle.used)
+
+
+def _gap(bundle: Bundle, B: np.ndarray) -> float:
+    """Set weights and outputs of the coefficients B; return the largest relative duality gap."""
+    bundle.W = bundle.matrix.transposed(B)
+    bundle.matrix.times(bundle.W, bundle.Z)
+    square = dots(bundle.W, bundle.W)
+    primal = bundle.slopes(bundle.Z) + 0.5 * square
+    gap = primal + 0.5 * square - bundle.loss.conjugate(B)
+    return float((gap / np.maximum(primal, 1e-300))[bundle.used].max(initial=0.0))
 
 
 def _go(
@@ -326,22 +390,17 @@ class _Descent:
 
     def distance(self) -> float:
         """Set weights and outputs of the coefficients; return how far they are from the best."""
-        bundle, last = self.bundle, self.bundle.W[-1].copy()
-        bundle.W = bundle.matrix.transposed(self.B)
-        if self.free_bias:
-            bundle.W[-1] = last
-        bundle.matrix.times(bundle.W, bundle.Z)
-        if self.free_bias:
-            self._set_bias()
-        losses = bundle.slopes(bundle.Z)
+        bundle = self.bundle
         if not self.free_bias:
-            square = dots(bundle.W, bundle.W)
-            primal = losses + 0.5 * square
-            gap = primal + 0.5 * square - self.loss.conjugate(self.B)
-            ratio = gap / np.maximum(primal, 1e-300)
-        else:
-            gradient = bundle.gradient()
-            ratio = np.sqrt(dots(gradient, gradient)) / np.maximum(self.reach, 1e-300)
+            return _gap(bundle, self.B)
+        last = bundle.W[-1].copy()
+        bundle.W = bundle.matrix.transposed(self.B)
+        bundle.W[-1] = last
+        bundle.matrix.times(bundle.W, bundle.Z)
+        self._set_bias()
+        bundle.slopes(bundle.Z)
+        gradient = bundle.gradient()
+        ratio = np.sqrt(dots(gradient, gradient)) / np.maximum(self.reach, 1e-300)
         return float(ratio[bundle.used].max(initial=0.0))
 
     def _set_bias(self) -> None:
