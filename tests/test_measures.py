@@ -20,6 +20,8 @@ from hypermargin import (
     GradientSearchCV,
     KernelSVC,
     KernelSVR,
+    LinearClassifier,
+    LinearRegressor,
     check_gradient,
     criteria,
     value_and_grad,
@@ -172,11 +174,17 @@ def test_the_squared_loss_is_a_linear_system():
         KernelSVC(loss="logistic"),
         KernelSVR(),
         KernelSVR(loss="squared"),
+        LinearClassifier(),
+        LinearClassifier(loss="hinge"),
+        LinearClassifier(loss="logistic"),
+        LinearRegressor(),
+        LinearRegressor(loss="squared"),
     ],
     # as with SVC, what differs is within the tolerance that machines are trained to
     expected_failed_checks=lambda estimator: {
         f"check_sample_weight_equivalence_on_{kind}_data": "gamma='scale', and a tolerance"
         for kind in ("dense", "sparse")
+        if hasattr(estimator, "kernel")
     },
 )
 def test_estimators_are_scikit_learns(estimator, check):

@@ -121,10 +121,12 @@ class LaneLoss:
 
     dual : Dual of every row at weight one, arrays of shape (rows,)
     weight : of every row in every lane, shape (rows, lanes)
+    width : of rounded corners, whose ridge is width / (upper - lower); 0 if there are none
     """
 
     dual: Dual
     weight: np.ndarray
+    width: float = 0.0
 
     @classmethod
     def of(cls, dual: Dual, weight: np.ndarray, dtype: np.dtype) -> LaneLoss:
@@ -164,7 +166,8 @@ class LaneLoss:
         """Return the loss with corners that are rounded over a width of the outputs."""
         dual = self.dual
         ridge = width / np.maximum(dual.upper - dual.lower, 1e-300)
-        return LaneLoss(replace(dual, ridge=ridge.astype(dual.ridge.dtype)), self.weight)
+        rounded = replace(dual, ridge=ridge.astype(dual.ridge.dtype))
+        return LaneLoss(rounded, self.weight, width)
 
     def corners(self, B: np.ndarray) -> np.ndarray:
         """Return curvatures of a loss with corners: infinite at the corners, zero elsewhere."""
@@ -209,4 +212,8 @@ class LaneLoss:
                 Z, Q, self.weight, dual.target, dual.lower, dual.upper, dual.kink,
                 self.stiffness, out,
             )  # fmt: skip
+        if self.width:
+            pulled = out[4] * dual.ridge**2 / self.width
+            out[1] += pulled
+            out[2] -= pulled
         return Dual(*out)

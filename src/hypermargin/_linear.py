@@ -32,6 +32,7 @@ from ._problem import Column, Design, Evaluation, Fold, Problem
 from ._space import Dimension
 
 SINGLE = 1e-5  # tolerances from which single precision is enough
+MANY = 2**16  # entries of a matrix from which it pays
 ADJOINT = 2e-2  # accuracy of derivatives, where training is coarse
 WHOLE = -1  # in the place of a fold's number: the machine on all rows
 
@@ -81,6 +82,8 @@ class LinearCrossValidation(Problem):
         Weights of all rows, for a machine that is trained on all of them beside the folds.
     n_groups : int, optional
         Number of classes that may have hyperparameters of their own.
+    unit : float
+        The unit of the targets.
     """
 
     def __init__(
@@ -96,10 +99,12 @@ class LinearCrossValidation(Problem):
         bias_penalty: float = 1.0,
         whole: Fold | None = None,
         n_groups: int | None = None,
+        unit: float = 1.0,
     ):
         super().__init__(designs, folds, columns, loss, values, workers)
         self.intercept, self.bias_penalty, self.whole = intercept, bias_penalty, whole
         self.n_groups = n_groups or self.n_groups
+        self.unit = unit
         self._matrices: dict[Any, tuple[np.ndarray, Matrix]] = {}
 
     def matrix(self, number: int, dtype: Any, rows: np.ndarray | None) -> tuple[np.ndarray, Matrix]:
@@ -118,6 +123,11 @@ class LinearCrossValidation(Problem):
     def release(self) -> None:
         self._matrices.clear()
 
+    @property
+    def _entries(self) -> int:
+        X = self.designs[0].points
+        return X.nnz if hasattr(X, "nnz") else X.size
+
     def dimensions(self, names: Sequence[str], y: np.ndarray) -> dict[str, Dimension]:
         found = {}
         for name in names:
@@ -129,7 +139,8 @@ class LinearCrossValidation(Problem):
 
     def _strength(self, name: str, y: np.ndarray) -> Dimension:
         """Return the range of C, or of alpha = 1 / (2 C)."""
-        _, matrix = self.matrix(0, np.float32, None)
+        dtype = np.float32 if self._entries >= MANY else np.float64
+        _, matrix = self.matrix(0, dtype, None)
         lengths = matrix.squared_lengths
         most = float(lengths.max(initial=0.0)) or 1.0
         mean = float(lengths.mean()) - self.intercept**2
@@ -158,20 +169,21 @@ class LinearCrossValidation(Problem):
     ) -> LinearEvaluation:
         """Train all folds; `tol` bounds gradients, relative to those of machines that are zero.
 
-        With `watch` the evaluation tells whether the machines of `warm` were good enough.
+        It is given in units of the targets, as elsewhere.  With a `max_iter`, whatever it is,
+        training stops early.  With `watch` the evaluation tells whether the machines of `warm` were
+        good enough.
         """
-        budget = budget or Budget()
-        dtype = np.float32 if tol >= SINGLE else np.float64
+        budget, tol = budget or Budget(), tol / self.unit
+        dtype = np.float32 if tol >= SINGLE and self._entries >= MANY else np.float64
         with one_blas_thread:
             parts = [
                 _Part(self, number, column, jobs, params, dtype, rows, budget)
                 for number in range(len(self.designs))
                 for column, jobs in self._bundles(number)
             ]
-            steps = None if max_iter is None else 5
 
             def train(part: _Part) -> None:
-                part.train(tol, warm or {}, steps, watch)
+                part.train(tol, warm or {}, max_iter is not None, watch)
 
             with self.workers.clock.phase("train"):
                 self.workers.map(train, parts, budget)
@@ -307,7 +319,7 @@ class _Part:
         """How the losses of all rows are scaled by C, or by 1 / alpha."""
         return self.params["C"] if "C" in self.params else 1.0 / self.params["alpha"]
 
-    def train(self, tol: float, warm: State, most: int | None = None, watch: bool = False) -> None:
+    def train(self, tol: float, warm: State, rough: bool = False, watch: bool = False) -> None:
         bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]
         W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A)
         for lane, start in enumerate(starts):
@@ -320,7 +332,7 @@ class _Part:
             if start.beta is not None:  # chu-2015, eq. (14)
                 A[:, lane] = ratio * start.beta[self.rows]
         bundle.start(W, A)
-        bundle.train(tol, self.balance, most, watch)
+        bundle.train(tol, self.balance, rough, watch)
 
     def state(self) -> State:
         bundle, found = self.bundle, {}

@@ -21,17 +21,17 @@ from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
 from ._losses import Dual
 
 FORCING = 0.1  # accuracy of a Newton step
-MOST_STEPS = 50
+MOST_STEPS, ROUGH_STEPS = 50, 15
 MOST_CUTS = 12
-MOST_SWEEPS = 300  # LIBLINEAR's own
+MOST_SWEEPS, ROUGH_SWEEPS = 300, 20
 CHECK = 4  # sweeps of coordinate descent between two looks at the duality gap
 IDLE = 2  # sweeps without a change after which a row is passed over until the next look
 GAP = 0.5  # duality gap, relative to the objective, that is as good as a gradient of one
 COARSE = 1e-2  # tolerances from which on a gap that is slow to close is let be
 EASY = 8  # sweeps after which it is slow
-WIDEST = 0.3  # width of rounded corners at first, in units of the targets
+WARM = 0.1  # width of rounded corners at first, in units of the targets, after a warm start
 NARROWER = 0.1
-SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, relative to the first
+SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in the same units
 INNER = 1e-2  # accuracy of the rounded machine, relative to that of the sharp one
 
 
@@ -64,24 +64,25 @@ class Bundle:
             self.A0 = np.ascontiguousarray(A, dtype=self.matrix.dtype)
 
     def train(
-        self, tol: float, balance: float = 1.0, most: int | None = None, watch: bool = False
+        self, tol: float, balance: float = 1.0, rough: bool = False, watch: bool = False
     ) -> None:
         """Train until gradients are below `tol` times `balance`, relative to those at zero.
 
         In coordinate descent and where the loss has corners, duality gaps are to be below it,
-        relative to the objective.  With `watch`, `still` tells whether the weights at the start
-        were good enough already.
+        relative to the objective.  A `rough` training stops early.  With `watch`, `still` tells
+        whether the weights at the start were good enough already.
         """
+        steps, sweeps = (ROUGH_STEPS, ROUGH_SWEEPS) if rough else (MOST_STEPS, MOST_SWEEPS)
         if not self.dual and not self.loss.has_corners:
-            _newton(self, tol * balance, most or MOST_STEPS)
+            _newton(self, tol * balance, steps)
             return
         start = self.W
         if watch and not self.loss.has_corners:
             still = self._gradients_below(tol * balance)
         if self.dual:
-            _Descent(self).run(tol, balance, most or MOST_SWEEPS)
+            _Descent(self).run(tol, balance, sweeps)
         else:
-            _sharpen(self, tol, most or MOST_STEPS)
+            _sharpen(self, tol, steps)
         if watch and self.loss.has_corners:
             change = self.W - start
             still = bool((dots(change, change) <= tol**2 * dots(self.W, self.W)).all())
@@ -162,26 +163,54 @@ def _sharpen(bundle: Bundle, tol: float, most: int) -> None:
     """Round the corners of the loss, train, and make them sharper until that changes nothing.
 
     Coefficients of the rounded loss are good ones for the sharp loss too, so the duality gap tells
-    how far there is to go.
+    how far there is to go.  In the end the bundle has the sharp loss if rows were put onto its
+    corners, else the rounded one: derivatives are those of what was trained.
     """
     sharp = bundle.loss
-    width = WIDEST * max(float(np.std(sharp.dual.target)), 1e-300)
-    least = SHARPEST[bundle.matrix.dtype == np.float64] * width
+    target = sharp.dual.target
+    unit = max(float(np.std(target)), 1e-300)
+    # machines that are zero have no row near a corner that is not wide
+    width = WARM * unit if bundle.W.any() else 2.0 * max(float(np.abs(target).max()), unit)
+    least = SHARPEST[bundle.matrix.dtype == np.float64] * unit
     bundle.loss = sharp.rounded(width)
+    best: tuple = (np.inf,)
     while True:
         _newton(bundle, INNER * min(tol, 1.0), most)
-        B, inside, bundle.loss = bundle.A.copy(), bundle.D > 0, sharp
-        bundle.converged = _gap(bundle, B) <= GAP * tol
-        if not bundle.converged and inside.sum(axis=0).max() <= bundle.matrix.width:
-            exact = bundle.system.meet(inside, B, _corner_outputs(bundle, B))
-            bundle.converged = _gap(bundle, np.clip(exact, *sharp.bounds())) <= GAP * tol
-            B = exact if bundle.converged else B
-        if bundle.converged or width <= least or bundle.budget.expired():
+        rounded, bundle.loss = bundle.loss, sharp
+        B, inside, trained = bundle.A.copy(), bundle.D > 0, bundle.converged
+        gap = _gap(bundle, B)
+        bundle.converged = gap <= GAP * tol
+        few = inside.sum(axis=0).max() <= bundle.matrix.width
+        if trained and few and not bundle.converged and _meet(bundle, B, inside, tol):
+            return
+        stalled = gap > 0.5 * best[0]  # what rounding errors of single precision come to
+        if gap < best[0]:
+            best = gap, bundle.W, bundle.Z.copy(), rounded
+        if bundle.converged or stalled or width <= least or bundle.budget.expired():
             break
         width *= NARROWER
         bundle.loss = sharp.rounded(width)
         _hold(bundle, B, inside)
-    bundle.A, bundle.D = B, sharp.corners(B)
+    _, bundle.W, bundle.Z, bundle.loss = best
+    bundle.slopes(bundle.Z)
+
+
+def _meet(bundle: Bundle, B: np.ndarray, inside: np.ndarray, tol: float) -> bool:
+    """Put the rows inside of a corner onto it; return whether that was right, else undo it.
+
+    If rows and coefficients are what they are at the solution, this is the solution.
+    """
+    W, Z = bundle.W, bundle.Z
+    exact = bundle.system.meet(inside, B, _corner_outputs(bundle, B))
+    exact = np.clip(exact, *bundle.loss.bounds())
+    bundle.W, bundle.Z = bundle.matrix.transposed(exact), np.empty_like(Z)
+    bundle.matrix.times(bundle.W, bundle.Z)
+    bundle.converged = _gap(bundle, exact) <= GAP * tol
+    if bundle.converged:
+        bundle.A, bundle.D = exact, bundle.loss.corners(exact)
+    else:
+        bundle.W, bundle.Z = W, Z
+    return bundle.converged
 
 
 def _corner_outputs(bundle: Bundle, B: np.ndarray) -> np.ndarray:
@@ -203,12 +232,10 @@ def _hold(bundle: Bundle, B: np.ndarray, inside: np.ndarray) -> None:
 
 
 def _gap(bundle: Bundle, B: np.ndarray) -> float:
-    """Set weights and outputs of the coefficients B; return the largest relative duality gap."""
-    bundle.W = bundle.matrix.transposed(B)
-    bundle.matrix.times(bundle.W, bundle.Z)
-    square = dots(bundle.W, bundle.W)
-    primal = bundle.slopes(bundle.Z) + 0.5 * square
-    gap = primal + 0.5 * square - bundle.loss.conjugate(B)
+    """Return the largest duality gap between weights and coefficients B, relative to the primal."""
+    V = bundle.matrix.transposed(B)
+    primal = bundle.slopes(bundle.Z) + 0.5 * dots(bundle.W, bundle.W)
+    gap = primal + 0.5 * dots(V, V) - bundle.loss.conjugate(B)
     return float((gap / np.maximum(primal, 1e-300))[bundle.used].max(initial=0.0))
 
 
@@ -391,12 +418,13 @@ class _Descent:
     def distance(self) -> float:
         """Set weights and outputs of the coefficients; return how far they are from the best."""
         bundle = self.bundle
-        if not self.free_bias:
-            return _gap(bundle, self.B)
         last = bundle.W[-1].copy()
         bundle.W = bundle.matrix.transposed(self.B)
-        bundle.W[-1] = last
+        if self.free_bias:
+            bundle.W[-1] = last
         bundle.matrix.times(bundle.W, bundle.Z)
+        if not self.free_bias:
+            return _gap(bundle, self.B)
         self._set_bias()
         bundle.slopes(bundle.Z)
         gradient = bundle.gradient()

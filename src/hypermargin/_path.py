@@ -104,6 +104,7 @@ class _Walk:
             raise SearchEnded
         objective.evaluations_on_all += 1
         params = objective.prepared.model.bare(self.params(at))
+        tol *= self.problem.unit
         return self.problem.evaluate(
             params, tol=tol, warm=warm, budget=objective.budget, watch=watch
         )
@@ -150,7 +151,10 @@ class _Walk:
         """Evaluate a place at the final tolerance; its gradient is good enough as it is."""
         clock, objective = time.perf_counter(), self.objective
         params, tol = objective.prepared.model.bare(self.params(at)), objective.tol
-        evaluation = self.problem.evaluate(params, tol=tol, warm=state, budget=objective.budget)
+        unit = self.problem.unit
+        evaluation = self.problem.evaluate(
+            params, tol=tol * unit, warm=state, budget=objective.budget
+        )
         return replace(self.visit(at, tol, evaluation, None, clock), gradient=gradient)
 
     def loss(self, evaluation: Evaluation) -> tuple[float, list[np.ndarray]]:

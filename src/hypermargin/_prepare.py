@@ -132,7 +132,7 @@ def prepare(
         intercept, bias_penalty = model.adapter.intercept(model.machine)
         problem = LinearCrossValidation(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
-            bias_penalty=bias_penalty, whole=whole,
+            bias_penalty=bias_penalty, whole=whole, unit=targets.scale,
             n_groups=None if targets.classes is None else len(targets.classes),
         )  # fmt: skip
         return Prepared(model, problem, targets, list(splits), sample_weight)
