@@ -174,8 +174,9 @@ def _sharpen(bundle: Bundle, tol: float, most: int) -> None:
     least = SHARPEST[bundle.matrix.dtype == np.float64] * unit
     bundle.loss = sharp.rounded(width)
     best: tuple = (np.inf,)
+    inner = INNER * min(tol, 1.0)
     while True:
-        _newton(bundle, INNER * min(tol, 1.0), most)
+        _newton(bundle, inner, most)
         rounded, bundle.loss = bundle.loss, sharp
         B, inside, trained = bundle.A.copy(), bundle.D > 0, bundle.converged
         gap = _gap(bundle, B)
@@ -188,7 +189,7 @@ def _sharpen(bundle: Bundle, tol: float, most: int) -> None:
             best = gap, bundle.W, bundle.Z.copy(), rounded
         if bundle.converged or stalled or width <= least or bundle.budget.expired():
             break
-        width *= NARROWER
+        width, inner = NARROWER * width, NARROWER * inner
         bundle.loss = sharp.rounded(width)
         _hold(bundle, B, inside)
     _, bundle.W, bundle.Z, bundle.loss = best
