@@ -5,6 +5,7 @@ With more than two classes there is one machine for each class against the rest.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -173,8 +174,16 @@ class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
         return np.hstack([expit(-outputs), expit(outputs)])
 
 
+def _unit(targets: Targets) -> Targets:
+    """Return targets whose unit is one: tolerances here are relative, whatever the unit of y."""
+    return replace(targets, scale=1.0)
+
+
 class LinearSVRAdapter(SingleTarget, _Liblinear):
     estimator = LinearSVR
+
+    def targets(self, y: Any) -> Targets:
+        return _unit(super().targets(y))
 
     def loss(self, estimator: Any) -> Loss:
         squared = estimator.loss == "squared_epsilon_insensitive"
@@ -183,6 +192,9 @@ class LinearSVRAdapter(SingleTarget, _Liblinear):
 
 class RidgeAdapter(ManyTargets, LinearAdapter):
     estimator = Ridge
+
+    def targets(self, y: Any) -> Targets:
+        return _unit(super().targets(y))
 
     def loss(self, estimator: Any) -> Loss:
         return Squared()

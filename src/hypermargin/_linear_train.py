@@ -13,9 +13,10 @@ import numpy as np
 
 from ._budget import Budget
 from ._compiled import compiled
+from ._corners import Corners
 from ._lane_losses import LaneLoss
 from ._lanes import LANES, Matrix, add_dots, add_outer
-from ._linear_solve import FEW, ConjugateGradients, RowByRow, dots
+from ._linear_solve import FEW, TIGHT, ConjugateGradients, RowByRow, dots
 from ._losses import Dual
 
 FORCING = 0.1  # accuracy of a Newton step
@@ -134,10 +135,13 @@ def _newton(bundle: Bundle, tol: float, most: int) -> None:
     """
     limit = tol * bundle.reach()
     bundle.matrix.times(bundle.W, bundle.Z)
-    losses, done = bundle.slopes(bundle.Z), ~bundle.used
+    losses, stuck, last = bundle.slopes(bundle.Z), ~bundle.used, np.full(LANES, np.inf)
     for step in range(most + 1):
         gradient = bundle.gradient()
-        active = (np.sqrt(dots(gradient, gradient)) > limit) & ~done
+        size = np.sqrt(dots(gradient, gradient))
+        # where the objective is flat to rounding, gradients tell whether steps still help
+        active = (size > limit) & ~(stuck & (size > 0.5 * last)) & bundle.used
+        last = size
         bundle.converged = not active.any()
         bundle.still = bundle.converged and step == 0
         if bundle.converged or step == most or bundle.budget.expired():
@@ -145,7 +149,6 @@ def _newton(bundle: Bundle, tol: float, most: int) -> None:
         S = bundle.system.solve(bundle.D, -gradient, FORCING, active)
         S[:, ~active] = 0
         losses, stuck = _go(bundle, S, gradient, losses, active)
-        done |= stuck
 
 
 def _go(
@@ -156,6 +159,7 @@ def _go(
     slope, inner, square = dots(gradient, S), dots(bundle.W, RS), dots(S, RS)
     value = losses + 0.5 * dots(bundle.W, bundle.penalty * bundle.W)
     noise = 10 * np.finfo(S.dtype).eps * np.abs(value)
+    flat = -slope <= noise  # rounding hides what a step gains; it is taken as it is
     U, Z, size = np.empty_like(bundle.Z), np.empty_like(bundle.Z), np.ones(LANES)
     bundle.matrix.times(S, U)
     for _ in range(MOST_CUTS):
@@ -164,14 +168,14 @@ def _go(
         new = bundle.slopes(Z)
         gain = new - losses + size * inner + 0.5 * size**2 * square
         end = inner + size * square - dots(bundle.A, U)
-        bad = active & ((gain > 1e-4 * size * slope + noise) | (end > 0.5 * np.abs(slope)))
+        bad = active & ~flat & ((gain > 1e-4 * size * slope + noise) | (end > 0.5 * np.abs(slope)))
         if not bad.any():
             break
         secant = np.clip(-slope / np.maximum(end - slope, 1e-300), 0.1, 0.7)
         size = np.where(bad, size * secant, size)
     bundle.Z = Z
     bundle.W = bundle.W + size.astype(S.dtype) * S
-    return new, active & (-slope <= noise)
+    return new, active & flat
 
 
 @compiled
@@ -289,14 +293,43 @@ class _Descent:
         self.scale = 0.0 if self.free_bias else bundle.matrix.scale
         square = bundle.matrix.squared_lengths
         self.square = square - bundle.matrix.scale**2 + self.scale**2
-        self.reach = bundle.reach() if self.free_bias else np.ones(LANES)
-        low, high = self.loss.bounds()
-        self.B = np.clip(bundle.A0, low, high)
+        self.low, self.high = self.loss.bounds()
+        self.B = np.clip(bundle.A0, self.low, self.high)
+        self.by_gradient = False
 
     def run(self, tol: float, balance: float, most: int) -> None:
+        bundle, tight = self.bundle, tol < TIGHT
+        ends = tight and self.loss.has_corners and not self.free_bias
+        self._descend(TIGHT if ends else tol, balance, most)
+        if ends and not bundle.budget.expired() and not self._end():
+            self._descend(tol, balance, most)
+        bundle.A = self.B
+        if self.loss.has_corners:
+            bundle.D = self.loss.corners(self.B)
+
+    def _end(self) -> bool:
+        """Go to the very optimum of a loss with corners; whether that could be done."""
+        for lane in np.flatnonzero(self.bundle.used):
+            corners = Corners(
+                self.bundle.matrix, self.loss.dual, self.low[:, lane], self.high[:, lane]
+            )
+            found = corners.polish(self.B[:, lane])
+            if found is None:
+                return False
+            self.B[:, lane] = found
+        self.distance()
+        self.bundle.converged = True
+        return True
+
+    def _descend(self, tol: float, balance: float, most: int) -> None:
         bundle = self.bundle
-        coarse = tol >= COARSE
-        tol = tol * balance if self.free_bias else GAP * tol
+        coarse, tight = tol >= COARSE, tol < TIGHT
+        # a gap says too little in the end: weights are off by its root
+        self.by_gradient = self.free_bias or (tight and not self.loss.has_corners)
+        if self.by_gradient:
+            self.reach = bundle.reach()
+        tol = tol * balance if self.by_gradient else GAP * tol
+        most = 10 * most if tight else most
         for done in range(0, most + 1, CHECK):
             # at large costs gaps close slowly, and what they change in the end is little
             patience = max(1.0, done / EASY) ** 2 if coarse else 1.0
@@ -304,9 +337,6 @@ class _Descent:
             if bundle.converged or done >= most or bundle.budget.expired():
                 break
             self.sweep(CHECK)
-        bundle.A = self.B
-        if self.loss.has_corners:
-            bundle.D = self.loss.corners(self.B)
 
     def sweep(self, times: int) -> None:
         bundle, dual = self.bundle, self.loss.dual
@@ -334,7 +364,7 @@ class _Descent:
         if self.free_bias:
             self._set_bias()
         losses = bundle.slopes(bundle.Z)
-        if not self.free_bias:
+        if not self.by_gradient:
             square = dots(bundle.W, bundle.W)
             primal = losses + 0.5 * square
             gap = primal + 0.5 * square - self.loss.conjugate(self.B)
