@@ -15,8 +15,8 @@ from scipy.linalg import lstsq
 from ._lanes import Matrix
 from ._losses import Dual
 
-MOST_FREE = 1000  # rows whose products are kept in a matrix
-MOST_TURNS = 2000
+MOST_FREE = 300  # rows whose products are kept in a matrix
+MOST_TURNS = 500
 NULL = 1e-11  # eigenvalues, relative to the largest, that are none
 SETTLED = 1e-12  # violations that are rounding, relative to the outputs
 

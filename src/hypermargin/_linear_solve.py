@@ -190,7 +190,7 @@ class RowByRow:
         D = D * active.astype(D.dtype)
         rows = np.flatnonzero(D.any(axis=1))
         square = self.square - self.matrix.scale**2 + scale**2
-        for _ in range(MOST_SWEEPS if tol >= TIGHT else 10 * MOST_SWEEPS):
+        for _ in range(MOST_SWEEPS if tol > TIGHT else 10 * MOST_SWEEPS):
             gain = np.zeros(LANES)
             _sweep(
                 *self.matrix.rows, P.dtype.type(scale), square.astype(P.dtype), D,

@@ -298,32 +298,33 @@ class _Descent:
         self.by_gradient = False
 
     def run(self, tol: float, balance: float, most: int) -> None:
-        bundle, tight = self.bundle, tol < TIGHT
-        ends = tight and self.loss.has_corners and not self.free_bias
-        self._descend(TIGHT if ends else tol, balance, most)
-        if ends and not bundle.budget.expired() and not self._end():
-            self._descend(tol, balance, most)
+        bundle, tight = self.bundle, tol <= TIGHT
+        ends = self.loss.has_corners and not self.free_bias and bundle.matrix.dtype == np.float64
+        self._descend(10 * TIGHT if tight and ends else tol, balance, most)
+        if ends and (tight or not bundle.converged) and not bundle.budget.expired():
+            bundle.converged = self._end()
+            if tight and not bundle.converged:
+                self._descend(tol, balance, most)
         bundle.A = self.B
         if self.loss.has_corners:
             bundle.D = self.loss.corners(self.B)
 
     def _end(self) -> bool:
         """Go to the very optimum of a loss with corners; whether that could be done."""
+        matrix, dual, B = self.bundle.matrix, self.loss.dual, self.B.copy()
         for lane in np.flatnonzero(self.bundle.used):
-            corners = Corners(
-                self.bundle.matrix, self.loss.dual, self.low[:, lane], self.high[:, lane]
-            )
-            found = corners.polish(self.B[:, lane])
+            corners = Corners(matrix, dual, self.low[:, lane], self.high[:, lane])
+            found = corners.polish(B[:, lane])
             if found is None:
                 return False
-            self.B[:, lane] = found
+            B[:, lane] = found
+        self.B = B
         self.distance()
-        self.bundle.converged = True
         return True
 
     def _descend(self, tol: float, balance: float, most: int) -> None:
         bundle = self.bundle
-        coarse, tight = tol >= COARSE, tol < TIGHT
+        coarse, tight = tol >= COARSE, tol <= TIGHT
         # a gap says too little in the end: weights are off by its root
         self.by_gradient = self.free_bias or (tight and not self.loss.has_corners)
         if self.by_gradient:
