@@ -27,7 +27,8 @@ CHECK = 4  # sweeps of coordinate descent between two looks at the duality gap
 IDLE = 2  # sweeps without a change after which a row is passed over until the next look
 GAP = 0.5  # duality gap, relative to the objective, that is as good as a gradient of one
 COARSE = 1e-2  # tolerances from which on a gap that is slow to close is let be
-EASY = 8  # sweeps after which it is slow
+EASY = 8  # sweeps after which it is slow, or more on few data:
+CHEAP = 4e6  # entries that are read in no time
 
 
 class Bundle:
@@ -331,9 +332,10 @@ class _Descent:
             self.reach = bundle.reach()
         tol = tol * balance if self.by_gradient else GAP * tol
         most = 10 * most if tight else most
+        easy = max(EASY, CHEAP / max(len(bundle.matrix.rows[2]), 1))
         for done in range(0, most + 1, CHECK):
             # at large costs gaps close slowly, and what they change in the end is little
-            patience = max(1.0, done / EASY) ** 2 if coarse else 1.0
+            patience = max(1.0, done / easy) ** 2 if coarse else 1.0
             bundle.converged = self.distance() <= tol * patience
             if bundle.converged or done >= most or bundle.budget.expired():
                 break
