@@ -213,6 +213,7 @@ class Matrix:
     is the last row of W.
     """
 
+    X: Any
     n_rows: int
     n_features: int
     dtype: np.dtype
@@ -259,6 +260,12 @@ class Matrix:
     def sums_of_squares(self, weight: np.ndarray) -> np.ndarray:
         """Return sum_i weight_i x_ij^2 for every feature j."""
         raise NotImplementedError
+
+    def gram(self, rows: np.ndarray | list[int]) -> np.ndarray:
+        """Return the inner products of some rows, the constant included."""
+        some = self.X[rows]
+        products = some @ some.T
+        return (products.toarray() if sparse.issparse(products) else products) + self.scale**2
 
     @cached_property
     def squared_lengths(self) -> np.ndarray:

@@ -64,7 +64,7 @@ class _LinearMachine(BaseEstimator):
                 f"training did not converge; scale the data, lower C={self.C} or raise "
                 f"tol={self.tol}."
             )
-        adapter.install(self, weights, targets)
+        adapter.install(self, weights, targets, X.dtype)
 
     def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
         if not weight.any():

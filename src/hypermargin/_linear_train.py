@@ -15,9 +15,10 @@ import numpy as np
 
 from ._budget import Budget
 from ._compiled import compiled
+from ._corners import Corners
 from ._lane_losses import LaneLoss
 from ._lanes import LANES, Matrix, add_dots, add_outer
-from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
+from ._linear_solve import FEW, TIGHT, ConjugateGradients, LaneByLane, RowByRow, dots
 from ._losses import Dual
 
 FORCING = 0.1  # accuracy of a Newton step
@@ -28,7 +29,8 @@ CHECK = 4  # sweeps of coordinate descent between two looks at the duality gap
 IDLE = 2  # sweeps without a change after which a row is passed over until the next look
 GAP = 0.5  # duality gap, relative to the objective, that is as good as a gradient of one
 COARSE = 1e-2  # tolerances from which on a gap that is slow to close is let be
-EASY = 8  # sweeps after which it is slow
+EASY = 8  # sweeps after which it is slow, or more on few data:
+CHEAP = 1e6  # entries that are read in no time
 WARM = 0.1  # width of rounded corners at first, in units of the targets, after a warm start
 NARROWER = 0.1
 SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in the same units
@@ -145,10 +147,13 @@ def _newton(bundle: Bundle, tol: float, most: int) -> None:
     """
     limit = tol * bundle.reach()
     bundle.matrix.times(bundle.W, bundle.Z)
-    losses, done = bundle.slopes(bundle.Z), ~bundle.used
+    losses, stuck, last = bundle.slopes(bundle.Z), ~bundle.used, np.full(LANES, np.inf)
     for step in range(most + 1):
         gradient = bundle.gradient()
-        active = (np.sqrt(dots(gradient, gradient)) > limit) & ~done
+        size = np.sqrt(dots(gradient, gradient))
+        # where the objective is flat to rounding, gradients tell whether steps still help
+        active = (size > limit) & ~(stuck & (size > 0.5 * last)) & bundle.used
+        last = size
         bundle.converged = not active.any()
         bundle.still = bundle.converged and step == 0
         if bundle.converged or step == most or bundle.budget.expired():
@@ -156,7 +161,6 @@ def _newton(bundle: Bundle, tol: float, most: int) -> None:
         S = bundle.system.solve(bundle.D, -gradient, FORCING, active)
         S[:, ~active] = 0
         losses, stuck = _go(bundle, S, gradient, losses, active)
-        done |= stuck
 
 
 def _sharpen(bundle: Bundle, tol: float, most: int) -> None:
@@ -248,6 +252,7 @@ def _go(
     slope, inner, square = dots(gradient, S), dots(bundle.W, RS), dots(S, RS)
     value = losses + 0.5 * dots(bundle.W, bundle.penalty * bundle.W)
     noise = 10 * np.finfo(S.dtype).eps * np.abs(value)
+    flat = -slope <= noise  # rounding hides what a step gains; it is taken as it is
     U, Z, size = np.empty_like(bundle.Z), np.empty_like(bundle.Z), np.ones(LANES)
     bundle.matrix.times(S, U)
     for _ in range(MOST_CUTS):
@@ -256,14 +261,14 @@ def _go(
         new = bundle.slopes(Z)
         gain = new - losses + size * inner + 0.5 * size**2 * square
         end = inner + size * square - dots(bundle.A, U)
-        bad = active & ((gain > 1e-4 * size * slope + noise) | (end > 0.5 * np.abs(slope)))
+        bad = active & ~flat & ((gain > 1e-4 * size * slope + noise) | (end > 0.5 * np.abs(slope)))
         if not bad.any():
             break
         secant = np.clip(-slope / np.maximum(end - slope, 1e-300), 0.1, 0.7)
         size = np.where(bad, size * secant, size)
     bundle.Z = Z
     bundle.W = bundle.W + size.astype(S.dtype) * S
-    return new, active & (-slope <= noise)
+    return new, active & flat
 
 
 @compiled
@@ -381,24 +386,52 @@ class _Descent:
         self.scale = 0.0 if self.free_bias else bundle.matrix.scale
         square = bundle.matrix.squared_lengths
         self.square = square - bundle.matrix.scale**2 + self.scale**2
-        self.reach = bundle.reach() if self.free_bias else np.ones(LANES)
-        low, high = self.loss.bounds()
-        self.B = np.clip(bundle.A0, low, high)
+        self.low, self.high = self.loss.bounds()
+        self.B = np.clip(bundle.A0, self.low, self.high)
+        self.by_gradient = False
 
     def run(self, tol: float, balance: float, most: int) -> None:
+        bundle, tight = self.bundle, tol <= TIGHT
+        ends = self.loss.has_corners and not self.free_bias and bundle.matrix.dtype == np.float64
+        self._descend(10 * TIGHT if tight and ends else tol, balance, most)
+        if ends and (tight or not bundle.converged) and not bundle.budget.expired():
+            bundle.converged = self._end()
+            if tight and not bundle.converged:
+                self._descend(tol, balance, most)
+        bundle.A = self.B
+        if self.loss.has_corners:
+            bundle.D = self.loss.corners(self.B)
+
+    def _end(self) -> bool:
+        """Go to the very optimum of a loss with corners; whether that could be done."""
+        matrix, dual, B = self.bundle.matrix, self.loss.dual, self.B.copy()
+        for lane in np.flatnonzero(self.bundle.used):
+            corners = Corners(matrix, dual, self.low[:, lane], self.high[:, lane])
+            found = corners.polish(B[:, lane])
+            if found is None:
+                return False
+            B[:, lane] = found
+        self.B = B
+        self.distance()
+        return True
+
+    def _descend(self, tol: float, balance: float, most: int) -> None:
         bundle = self.bundle
-        coarse = tol >= COARSE
-        tol = tol * balance if self.free_bias else GAP * tol
+        coarse, tight = tol >= COARSE, tol <= TIGHT
+        # a gap says too little in the end: weights are off by its root
+        self.by_gradient = self.free_bias or (tight and not self.loss.has_corners)
+        if self.by_gradient:
+            self.reach = bundle.reach()
+        tol = tol * balance if self.by_gradient else GAP * tol
+        most = 10 * most if tight else most
+        easy = max(EASY, CHEAP / max(len(bundle.matrix.rows[2]), 1))
         for done in range(0, most + 1, CHECK):
             # at large costs gaps close slowly, and what they change in the end is little
-            patience = max(1.0, done / EASY) ** 2 if coarse else 1.0
+            patience = max(1.0, done / easy) ** 2 if coarse else 1.0
             bundle.converged = self.distance() <= tol * patience
             if bundle.converged or done >= most or bundle.budget.expired():
                 break
             self.sweep(CHECK)
-        bundle.A = self.B
-        if self.loss.has_corners:
-            bundle.D = self.loss.corners(self.B)
 
     def sweep(self, times: int) -> None:
         bundle, dual = self.bundle, self.loss.dual
@@ -424,9 +457,10 @@ class _Descent:
         if self.free_bias:
             bundle.W[-1] = last
         bundle.matrix.times(bundle.W, bundle.Z)
-        if not self.free_bias:
+        if self.free_bias:
+            self._set_bias()
+        if not self.by_gradient:
             return _gap(bundle, self.B)
-        self._set_bias()
         bundle.slopes(bundle.Z)
         gradient = bundle.gradient()
         ratio = np.sqrt(dots(gradient, gradient)) / np.maximum(self.reach, 1e-300)

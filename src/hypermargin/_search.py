@@ -677,7 +677,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         assert isinstance(adapter, LinearAdapter)
         problem, values = prepared.problem, model.bare(entry.point)
         weights = problem.refit(values, float(model.machine.tol), entry.state)
-        if weights is None or not adapter.install(model.machine, weights, prepared.targets):
+        dtype = problem.designs[0].points.dtype
+        if weights is None or not adapter.install(model.machine, weights, prepared.targets, dtype):
             return False
         validate_data(model.machine, X, skip_check_array=True)
         return True

@@ -1,0 +1,316 @@
+"""Hypergradients of linear machines against central differences: every loss, knob and solver."""
+
+import numpy as np
+import pytest
+from helpers import central_difference, make_data
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC, LinearSVR
+
+from hypermargin import _linear_train, value_and_grad
+from hypermargin._linear import LinearCrossValidation
+from hypermargin._losses import LOSSES, SmoothHinge
+from hypermargin._problem import Column, Design, Fold
+
+TOL = 1e-13
+VALUES = {"C": 0.3, "alpha": 2.0, "epsilon": 0.1, "quantile": 0.3}
+BIASES = {"penalised": (1.7, 1.0), "unpenalised": (1.0, 0.0), "none": (0.0, 1.0)}
+FORMS = {"dense": np.asarray, "sparse": sparse.csr_matrix}
+# features up to which Newton's method is used, in place of coordinate descent
+SOLVERS = {"Newton": 600, "row by row": 0}
+HAVE_CORNERS = ("Hinge", "EpsilonInsensitive", "Pinball")
+
+
+def loss_of(kind):
+    return SmoothHinge(4.0) if kind is SmoothHinge else kind()
+
+
+def make_problem(loss, form=np.asarray, bias="penalised", n=48, d=4, n_folds=3, seed=0):
+    """Return all folds of a machine, with weights; a fifth of the entries of X is zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = X @ rng.normal(size=d) + 0.7 * rng.normal(size=n)
+    X = form(X * (rng.random(X.shape) < 0.8))
+    group = np.zeros(n, dtype=int)
+    if loss.by_class:
+        group = (y > 0).astype(int)
+        y = np.where(y > 0, 1.0, -1.0)
+    weight, number = rng.uniform(0.5, 2.0, n), np.arange(n) % n_folds
+    folds = [Fold(np.flatnonzero(number == f), weight * (number != f)) for f in range(n_folds)]
+    intercept, bias_penalty = BIASES[bias]
+    return LinearCrossValidation(
+        [Design(X, np.arange(n), tuple(range(n_folds)))],
+        folds,
+        [Column(np.ones(n, dtype=bool), y, group)],
+        loss,
+        dict(VALUES),
+        intercept=intercept,
+        bias_penalty=bias_penalty,
+        whole=Fold(np.empty(0, dtype=int), weight),
+    )
+
+
+def point_of(problem):
+    rng = np.random.default_rng(1)
+    return {name: VALUES.get(name) or rng.uniform(0.7, 1.3) for name in problem.hyperparameters}
+
+
+class Measured:
+    """A smooth function of a problem's outputs, evaluated warm from a first evaluation."""
+
+    def __init__(self, problem, params):
+        rng = np.random.default_rng(2)
+        self.problem, self.params = problem, params
+        self.factors = [rng.normal(size=(len(fold.test), 1)) for fold in problem.folds]
+        self.evaluation = problem.evaluate(params, tol=TOL)
+        pairs = zip(self.factors, self.evaluation.outputs, strict=True)
+        self.delta = [a / np.cosh(z) ** 2 for a, z in pairs]
+
+    def value(self, params):
+        warm = self.evaluation.state
+        outputs = self.problem.evaluate(params, tol=TOL, warm=warm).outputs
+        return sum(float((a * np.tanh(z)).sum()) for a, z in zip(self.factors, outputs))
+
+    def difference(self, name):
+        # solutions of losses with corners are exact, and rows may be close to leaving them
+        h = 1e-5 if type(self.problem.loss).__name__ in HAVE_CORNERS else 2e-4
+        return central_difference(
+            lambda x: self.value({**self.params, name: x}), self.params[name], h
+        )
+
+
+def assert_exact(problem):
+    measured = Measured(problem, point_of(problem))
+    assert measured.evaluation.converged
+    gradient = measured.evaluation.pullback(measured.delta)
+    assert set(gradient) == set(measured.params)
+    for name in gradient:
+        expected = measured.difference(name)
+        assert gradient[name] == pytest.approx(expected, rel=1e-5, abs=1e-8), name
+
+
+@pytest.fixture(params=LOSSES, ids=lambda kind: kind.__name__)
+def loss(request):
+    return loss_of(request.param)
+
+
+@pytest.fixture(params=SOLVERS)
+def solver(request, monkeypatch):
+    monkeypatch.setattr(_linear_train, "FEW", SOLVERS[request.param])
+    return request.param
+
+
+# no estimator has a loss with corners and a bias without penalty
+CASES = [
+    pytest.param(kind, bias, id=f"{kind.__name__}-{bias}")
+    for kind in LOSSES
+    for bias in BIASES
+    if bias != "unpenalised" or kind.__name__ not in HAVE_CORNERS
+]
+
+
+@pytest.mark.parametrize(("kind", "bias"), CASES)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_gradient_component_is_exact(kind, bias, solver, form):
+    assert_exact(make_problem(loss_of(kind), FORMS[form], bias))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients_are_exact_with_more_features_than_rows(loss, solver, form):
+    assert_exact(make_problem(loss, FORMS[form], n=36, d=50))
+
+
+@pytest.mark.parametrize("cost", [1e-3, 30.0])
+def test_gradients_are_exact_at_the_edges_of_the_cost(loss, cost):
+    problem = make_problem(loss)
+    measured = Measured(problem, {**point_of(problem), loss.hyperparameters[0]: cost})
+    gradient = measured.evaluation.pullback(measured.delta)
+    name = loss.hyperparameters[0]
+    size = max(abs(value) for value in gradient.values())
+    assert gradient[name] == pytest.approx(
+        measured.difference(name), rel=1e-5, abs=1e-7 * size + 1e-8
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rates_are_the_derivatives_of_outputs(loss, solver, form):
+    problem = make_problem(loss, FORMS[form])
+    measured = Measured(problem, point_of(problem))
+    rates, state = measured.evaluation.rates()
+    name = loss.hyperparameters[0]
+    sign = 1.0 if name == "C" else -1.0
+    # against the pullback
+    slope = sum(float((d * r).sum()) for d, r in zip(measured.delta, rates, strict=True))
+    gradient = measured.evaluation.pullback(measured.delta)[name] * measured.params[name]
+    assert sign * slope == pytest.approx(gradient, rel=1e-7, abs=1e-9)
+    # one by one, and the weights of the machine on all rows, against differences
+    h = 1e-4
+    low, high = (
+        problem.evaluate(
+            measured.params | {name: measured.params[name] * np.exp(sign * step)},
+            tol=TOL,
+            warm=measured.evaluation.state,
+        )
+        for step in (-h, h)
+    )
+    for rate, a, b in zip(rates, low.outputs, high.outputs, strict=True):
+        np.testing.assert_allclose(rate, (b - a) / (2 * h), rtol=1e-4, atol=1e-6)
+    whole = state[-1, 0].rate
+    if problem.intercept:  # weights come with the bias in units of outputs, rates as they are
+        whole = np.append(whole[:-1], problem.intercept * whole[-1])
+        np.testing.assert_allclose(
+            whole, (high.whole - low.whole)[0] / (2 * h), rtol=1e-4, atol=1e-6
+        )
+
+
+def test_more_folds_than_lanes(loss):
+    assert_exact(make_problem(loss, n_folds=11))
+
+
+def test_rows_at_a_corner_that_depend_on_each_other():
+    # twice the same rows, in one feature: more rows at the corner than features
+    for kind in LOSSES:
+        if kind.__name__ not in HAVE_CORNERS:
+            continue
+        problem = make_problem(kind(), n=24, d=1)
+        X = np.repeat(problem.designs[0].points[:12], 2, axis=0)
+        problem.designs = [Design(X, np.arange(24), (0, 1, 2))]
+        assert_exact(problem)
+
+
+def test_coarse_derivatives_are_close(loss, solver):
+    """In single precision, as on the way of a search."""
+    problem = make_problem(loss)
+    measured = Measured(problem, point_of(problem))
+    exact = measured.evaluation.pullback(measured.delta)
+    coarse = problem.evaluate(measured.params, tol=1e-4).pullback(measured.delta)
+    size = max(abs(value) for value in exact.values())
+    for name, value in exact.items():
+        assert coarse[name] == pytest.approx(value, rel=0.05, abs=0.05 * size), name
+
+
+# --- estimators
+
+CV = KFold(3, shuffle=True, random_state=0)
+CLASSIFIERS = {
+    "LinearSVC": (LinearSVC(intercept_scaling=2.0), {"C": 0.4}),
+    "LinearSVC, hinge": (LinearSVC(loss="hinge"), {"C": 0.4}),
+    "LinearSVC, no bias": (LinearSVC(fit_intercept=False), {"C": 0.4}),
+    "RidgeClassifier": (RidgeClassifier(), {"alpha": 3.0}),
+}
+TWO_CLASSES = {
+    "LogisticRegression": (LogisticRegression(), {"C": 0.4}),
+    "LogisticRegression, liblinear": (LogisticRegression(solver="liblinear"), {"C": 0.4}),
+}
+REGRESSORS = {
+    "LinearSVR": (LinearSVR(), {"C": 0.5, "epsilon": 0.2}),
+    "LinearSVR, squared": (
+        LinearSVR(loss="squared_epsilon_insensitive"),
+        {"C": 0.5, "epsilon": 0.2},
+    ),
+    "Ridge": (Ridge(), {"alpha": 3.0}),
+    "Ridge, no bias": (Ridge(fit_intercept=False), {"alpha": 3.0}),
+}
+
+
+def assert_estimator_exact(estimator, X, y, params, **options):
+    options = {"cv": CV, "tol": TOL, **options}
+    value, gradient = value_and_grad(estimator, X, y, params, **options)
+    assert np.isfinite(value)
+    assert set(gradient) == set(params)
+    for name, x in params.items():
+
+        def f(z, name=name):
+            return value_and_grad(estimator, X, y, {**params, name: z}, **options)[0]
+
+        # a short step: rows may be close to their margins
+        expected = central_difference(f, x, 2e-5)
+        assert gradient[name] == pytest.approx(expected, rel=1e-5, abs=1e-8), name
+
+
+def weights(y):
+    return np.random.default_rng(0).uniform(0.3, 2.0, len(y))
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_log_loss"])
+@pytest.mark.parametrize("kind", [*CLASSIFIERS, *TWO_CLASSES])
+def test_two_classes(kind, scoring):
+    estimator, params = {**CLASSIFIERS, **TWO_CLASSES}[kind]
+    X, y = make_data(2)
+    params = {**params, "threshold": 0.2}
+    assert_estimator_exact(estimator, X, y, params, scoring=scoring, sample_weight=weights(y))
+
+
+@pytest.mark.parametrize("class_weight", [None, {0: 0.5, 2: 3.0}, "balanced"])
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_three_classes_one_against_the_rest(kind, class_weight):
+    estimator, params = CLASSIFIERS[kind]
+    X, y = make_data(3)
+    estimator = type(estimator)(**{**estimator.get_params(), "class_weight": class_weight})
+    assert_estimator_exact(estimator, X, y, params, sample_weight=weights(y))
+    assert_estimator_exact(estimator, X, y, params, scoring="f1_macro")
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_classes"),
+    [
+        ("LinearSVC", 2),
+        ("LinearSVC", 3),
+        ("LinearSVC, hinge", 2),
+        ("LinearSVC, hinge", 3),
+        ("LogisticRegression", 2),
+    ],
+)
+def test_weights_of_classes_are_hyperparameters(kind, n_classes):
+    estimator, params = {**CLASSIFIERS, **TWO_CLASSES}[kind]
+    X, y = make_data(n_classes)
+    at = {k: 0.6 + 0.5 * k for k in range(n_classes)}
+    options = {"cv": CV, "tol": TOL}
+    _, gradient = value_and_grad(estimator, X, y, {**params, "class_weight": at}, **options)
+    for k, x in at.items():
+
+        def f(z, k=k):
+            moved = {**params, "class_weight": {**at, k: z}}
+            return value_and_grad(estimator, X, y, moved, **options)[0]
+
+        expected = central_difference(f, x, 2e-5)
+        assert gradient["class_weight"][k] == pytest.approx(expected, rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+@pytest.mark.parametrize("scoring", ["r2", "neg_mean_absolute_error"])
+def test_regressors(kind, scoring):
+    estimator, params = REGRESSORS[kind]
+    X, y = make_data(0)
+    assert_estimator_exact(estimator, X, y, params, scoring=scoring, sample_weight=weights(y))
+
+
+def test_several_targets_of_ridge():
+    X, y = make_data(0)
+    Y = np.column_stack([y, np.sin(y), 2 * y + X[:, 0]])
+    assert_estimator_exact(Ridge(), X, Y, {"alpha": 3.0})
+
+
+def test_transformers_inside_the_folds():
+    X, y = make_data(3)
+    model = make_pipeline(StandardScaler(), LinearSVC())
+    assert_estimator_exact(model, 3.0 * X + 5.0, y, {"linearsvc__C": 0.3})
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_gradients_do_not_depend_on_the_unit_of_the_targets(kind, unit):
+    estimator, params = REGRESSORS[kind]
+    X, y = make_data(0)
+    moved = {n: v * unit if n == "epsilon" else v for n, v in params.items()}
+    if kind == "LinearSVR":  # its cost has the unit of the targets
+        moved["C"] *= unit
+    value, gradient = value_and_grad(estimator, X, y, params, scoring="r2", cv=CV)
+    other, scaled = value_and_grad(estimator, X, unit * y, moved, scoring="r2", cv=CV)
+    assert other == pytest.approx(value, rel=1e-4)
+    for name in params:
+        a, b = gradient[name] * params[name], scaled[name] * moved[name]
+        assert b == pytest.approx(a, rel=1e-2, abs=1e-4)
