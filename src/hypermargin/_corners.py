@@ -1,24 +1,140 @@
-"""Losses with corners, to the end: the few rows that sit at a corner, by direct methods.
+"""Losses with corners: rounded ones for Newton's method, and the rows that sit at a corner.
 
-Coordinate descent finds which rows these are soon, and their coefficients late where there are as
-many of them as features.  Their matrix is small then: an active-set method ends where the optimum
-is, and systems with infinite curvature (see `_linear_solve`) are solved at once.
+With few features corners are rounded, and made sharper while the rows in them are held there.  With
+many, coordinate descent finds which rows these are.  Either way they are few in the end: a direct
+method puts them onto their corners, and systems with infinite curvature (see `_linear_solve`) are
+solved at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import lstsq
 
 from ._lanes import Matrix
+from ._linear_newton import newton
+from ._linear_solve import dots, solve_gram
 from ._losses import Dual
 
+if TYPE_CHECKING:
+    from ._linear_train import Bundle
+
+GAP = 0.5  # duality gap, relative to the objective, that is as good as a gradient of one
+WARM = 0.1  # width of rounded corners at first, in units of the targets, after a warm start
+NARROWER = 0.1
+SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in the same units
+EXACT = 1e-9  # duality gap in double precision
+INNER = 1e-2  # accuracy of the rounded machine, relative to that of the sharp one
 MOST_FREE = 300  # rows whose products are kept in a matrix
 MOST_TURNS = 500
-NULL = 1e-11  # eigenvalues, relative to the largest, that are none
 SETTLED = 1e-12  # violations that are rounding, relative to the outputs
+
+
+def sharpen(bundle: Bundle, tol: float, most: int) -> None:
+    """Round the corners of the loss, train, and make them sharper until that changes nothing.
+
+    Coefficients of the rounded loss are good ones for the sharp loss too, so the duality gap tells
+    how far there is to go.  In the end the bundle has the sharp loss if rows were put onto its
+    corners, else the rounded one: derivatives are those of what was trained.
+    """
+    sharp, target = bundle.loss, bundle.loss.dual.target
+    # in double precision data are few, or somebody wants the exact answer
+    exactly = bundle.matrix.dtype == np.float64
+    tol = min(tol, EXACT) if exactly else tol
+    unit = max(float(np.std(target)), 1e-300)
+    # machines that are zero have no row near a corner that is not wide
+    width = WARM * unit if bundle.W.any() else 2.0 * max(float(np.abs(target).max()), unit)
+    least = SHARPEST[exactly] * unit
+    bundle.loss = sharp.rounded(width)
+    best: tuple = (np.inf,)
+    inner = INNER * min(tol, 1.0)
+    while True:
+        newton(bundle, inner, most)
+        rounded, bundle.loss = bundle.loss, sharp
+        B, inside, trained = bundle.A.copy(), bundle.D > 0, bundle.converged
+        gap = duality_gap(bundle, B)
+        bundle.converged = gap <= GAP * tol
+        few = inside.sum(axis=0).max() <= bundle.matrix.width
+        if trained and few and not bundle.converged and _meet(bundle, B, inside, tol):
+            return
+        stalled = gap > 0.5 * best[0]  # what rounding errors of single precision come to
+        if gap < best[0]:
+            best = gap, bundle.W, bundle.Z.copy(), rounded
+        if bundle.converged or stalled or width <= least or bundle.budget.expired():
+            break
+        width, inner = NARROWER * width, NARROWER * inner
+        bundle.loss = sharp.rounded(width)
+        _hold(bundle, B, inside)
+    _, bundle.W, bundle.Z, bundle.loss = best
+    bundle.slopes(bundle.Z)
+    if exactly and not bundle.converged and not bundle.budget.expired():
+        B, bundle.loss, rounded = bundle.A.copy(), sharp, bundle.loss
+        bundle.converged = put_on_corners(bundle, B)
+        if not bundle.converged:
+            bundle.loss = rounded
+            bundle.slopes(bundle.Z)
+
+
+def put_on_corners(bundle: Bundle, B: np.ndarray) -> bool:
+    """Go from coefficients B to the very optimum of the loss; whether that could be done."""
+    low, high = bundle.loss.bounds()
+    B = B.copy()
+    for lane in np.flatnonzero(bundle.used):
+        corners = Corners(bundle.matrix, bundle.loss.dual, low[:, lane], high[:, lane])
+        found = corners.polish(B[:, lane])
+        if found is None:
+            return False
+        B[:, lane] = found
+    bundle.W = bundle.matrix.transposed(B)
+    bundle.Z = bundle.matrix.times(bundle.W, np.empty_like(bundle.Z))
+    bundle.A, bundle.D = B, bundle.loss.corners(B)
+    return True
+
+
+def _meet(bundle: Bundle, B: np.ndarray, inside: np.ndarray, tol: float) -> bool:
+    """Put the rows inside of a corner onto it; return whether that was right, else undo it.
+
+    If rows and coefficients are what they are at the solution, this is the solution.
+    """
+    W, Z = bundle.W, bundle.Z
+    exact = bundle.system.meet(inside, B, _corner_outputs(bundle, B))
+    exact = np.clip(exact, *bundle.loss.bounds())
+    bundle.W, bundle.Z = bundle.matrix.transposed(exact), np.empty_like(Z)
+    bundle.matrix.times(bundle.W, bundle.Z)
+    bundle.converged = duality_gap(bundle, exact) <= GAP * tol
+    if bundle.converged:
+        bundle.A, bundle.D = exact, bundle.loss.corners(exact)
+    else:
+        bundle.W, bundle.Z = W, Z
+    return bundle.converged
+
+
+def _corner_outputs(bundle: Bundle, B: np.ndarray) -> np.ndarray:
+    """Return the outputs that rows at a corner of the loss have."""
+    dual = bundle.loss.dual
+    return dual.target[:, None] - np.sign(B) * dual.kink[:, None]
+
+
+def _hold(bundle: Bundle, B: np.ndarray, inside: np.ndarray) -> None:
+    """Set the weights that are best if rows inside of a corner stay there, and others as they are.
+
+    Without this step a sharper corner would look to Newton's method as if no row were near it.
+    """
+    loss, dtype = bundle.loss, bundle.matrix.dtype
+    D = np.where(inside, loss.weight * loss.stiffness[:, None], 0.0).astype(dtype)
+    target = _corner_outputs(bundle, B)
+    right = bundle.matrix.transposed(np.where(inside, D * target, B).astype(dtype))
+    bundle.W = bundle.system.solve(D, right, 1e-2 * INNER, bundle.used)
+
+
+def duality_gap(bundle: Bundle, B: np.ndarray) -> float:
+    """Return the largest duality gap between weights and coefficients B, relative to the primal."""
+    V = bundle.matrix.transposed(B)
+    primal = bundle.slopes(bundle.Z) + 0.5 * dots(bundle.W, bundle.W)
+    gap = primal + 0.5 * dots(V, V) - bundle.loss.conjugate(B)
+    return float((gap / np.maximum(primal, 1e-300))[bundle.used].max(initial=0.0))
 
 
 @dataclass
@@ -105,29 +221,3 @@ class Corners:
         at_zero = 1.0 if up else -1.0
         side[worst] = np.sign(b[worst]) or at_zero
         return worst
-
-
-def solve_gram(K: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the shortest least-squares solution of K S = B, and what is left of B."""
-    S = lstsq(K, B, cond=NULL, check_finite=False)[0]
-    return S, B - K @ S
-
-
-def project(matrix: Matrix, D: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return what of B the rows of infinite curvature do not see, and the multipliers of them.
-
-    None if there are too many such rows.
-    """
-    free = np.isinf(D)
-    if free.sum(axis=0).max() > MOST_FREE:
-        return None
-    P, G = B.copy(), np.zeros_like(B, shape=D.shape)
-    for lane in np.flatnonzero(free.any(axis=0)):
-        rows = np.flatnonzero(free[:, lane])
-        X = matrix.X[rows]
-        for _ in range(2):  # once more, for what rounding has left
-            seen = X @ P[:-1, lane] + matrix.scale * P[-1, lane]
-            G[rows, lane] += (part := solve_gram(matrix.gram(rows), seen)[0])
-            P[:-1, lane] -= X.T @ part
-            P[-1, lane] -= matrix.scale * part.sum()
-    return P, G

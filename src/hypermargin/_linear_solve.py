@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, lstsq
 
 from ._budget import Budget
 from ._compiled import compiled
-from ._corners import project
 from ._lanes import LANES, Matrix, SparseMatrix, add_dots, add_outer
 
 FEW = 600  # features up to which the Hessian itself is the preconditioner
@@ -22,12 +21,35 @@ GRAM = {False: 4e9, True: 1e8}  # multiplications that do not; sparse rows must 
 WORN = 4  # iterations of conjugate gradients that call for a new preconditioner
 MOST_CG = 500
 MOST_SWEEPS = 300
+MOST_HELD = 300  # rows at corners whose products are kept in a matrix
+NULL = 1e-11  # eigenvalues, relative to the largest, that are none
 TIGHT = 1e-6  # tolerances that are worth ten times as many
 
 
 def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the inner products of the lanes, in double precision."""
     return np.einsum("ij,ij->j", a, b, dtype=float)
+
+
+def solve_gram(K: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the shortest least-squares solution of K S = B, and what is left of B."""
+    S = lstsq(K, B, cond=NULL, check_finite=False)[0]
+    return S, B - K @ S
+
+
+def project(matrix: Matrix, D: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what of B the rows of infinite curvature do not see, and the multipliers of them."""
+    free = np.isinf(D)
+    P, G = B.copy(), np.zeros_like(B, shape=D.shape)
+    for lane in np.flatnonzero(free.any(axis=0)):
+        rows = np.flatnonzero(free[:, lane])
+        X = matrix.X[rows]
+        for _ in range(2):  # once more, for what rounding has left
+            seen = X @ P[:-1, lane] + matrix.scale * P[-1, lane]
+            G[rows, lane] += (part := solve_gram(matrix.gram(rows), seen)[0])
+            P[:-1, lane] -= X.T @ part
+            P[-1, lane] -= matrix.scale * part.sum()
+    return P, G
 
 
 class System(Protocol):
@@ -123,17 +145,15 @@ class LaneByLane:
         if work > GRAM[isinstance(self.matrix, SparseMatrix)] and np.isfinite(D).all():
             self.shared.forget()
             return self.shared.solve(D, B, tol, active)
-        P, self.multipliers = np.zeros_like(B), np.zeros_like(D)
+        if np.isinf(D).any():
+            P, self.multipliers = project(self.matrix, D * active, B)
+            return P
+        P = np.zeros_like(B)
         for lane in np.flatnonzero(active):
             rows = np.flatnonzero(D[:, lane])
             X, b = self.matrix.dense(rows).astype(float), B[:, lane].astype(float)
-            if len(rows) and np.isinf(D[rows[0], lane]):
-                seen = np.linalg.lstsq(X.T, b)[0]
-                self.multipliers[rows, lane] = seen
-                P[:, lane] = b - X.T @ seen
-            else:
-                H = (X.T * D[rows, lane].astype(float)) @ X
-                P[:, lane] = _factored(H, self.penalty[:, 0])(b)
+            H = (X.T * D[rows, lane].astype(float)) @ X
+            P[:, lane] = _factored(H, self.penalty[:, 0])(b)
         return P
 
     def meet(self, inside: np.ndarray, B: np.ndarray, outputs: np.ndarray) -> np.ndarray:
@@ -212,11 +232,9 @@ class RowByRow:
         scale = self.matrix.scale
         if self.bias_penalty == 1.0 or scale == 0:
             # in double precision somebody wants the exact answer
-            if D.dtype == np.float64 and np.isinf(D).any():
-                found = project(self.matrix, D * active, B)
-                if found is not None:
-                    self.multipliers = found[1]
-                    return found[0]
+            if D.dtype == np.float64 and np.isinf(D).sum(axis=0).max() in range(1, MOST_HELD):
+                P, self.multipliers = project(self.matrix, D * active, B)
+                return P
             P, bias = self._descend(D, B[:-1], B[-1], scale, tol, active)
             return np.vstack([P, bias])
         # with the weights eliminated, the bias meets one equation

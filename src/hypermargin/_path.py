@@ -28,6 +28,7 @@ NODE = 1e-2  # tolerance of training on the way: LIBLINEAR's own
 STRIDE = 4.0 * np.log(2.0)  # between places, in log C
 FINE = 8  # points of the curve from one place to the next
 MOST = 9  # places
+FEW_ROWS = 1000  # below, places are everywhere in the space
 SAME = 1e-4  # scores that differ by less are the same, relative to the best
 STILL = 0.02  # change of outputs over a stride that is none
 GROWING = 0.25  # change of outputs by log C, relative to their size, that is far from the end
@@ -90,6 +91,16 @@ class _Walk:
         middle = self.sign * 0.5 * (np.log(usual[0]) + np.log(usual[1]))
         self.middle = float(np.clip(middle, self.low, self.high))
         self.states: dict[float, State] = {}
+
+    def places(self) -> list[float]:
+        """Return where to begin: around the usual cost, or on few rows everywhere.
+
+        There the curve is rough, and evaluations cost next to nothing.
+        """
+        if self.objective.prepared.n_rows >= FEW_ROWS:
+            return [max(self.low, self.middle - STRIDE), self.middle]
+        number = int(np.clip(np.ceil((self.high - self.low) / STRIDE), 1, MOST - 1))
+        return np.linspace(self.low, self.high, number + 1).tolist()
 
     def params(self, at: float) -> dict[str, float]:
         return self.objective.space.params(np.array([self.sign * at]))
@@ -180,10 +191,10 @@ def trace(objective: Objective, rate: Rate | None) -> Curve | None:
     nodes: dict[float, Node] = {}
     curve = None
     try:
-        for at in (max(walk.low, walk.middle - STRIDE), walk.middle):
+        for at in walk.places():
             nodes[at] = walk.node(at, NODE)
-        while len(nodes) < MOST and (at := _next(walk, nodes)) is not None:
-            nodes[at] = walk.node(at, NODE)
+        while len(nodes) < MOST and (beyond := _next(walk, nodes)) is not None:
+            nodes[beyond] = walk.node(beyond, NODE)
     except SearchEnded:
         pass
     if len(nodes) > 1:

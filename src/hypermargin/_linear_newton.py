@@ -1,0 +1,67 @@
+"""Newton's method for linear machines in lanes: see `_linear_train`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._lanes import LANES
+from ._linear_solve import dots
+
+if TYPE_CHECKING:
+    from ._linear_train import Bundle
+
+FORCING = 0.1  # accuracy of a step
+MOST_CUTS = 12
+
+
+def newton(bundle: Bundle, tol: float, most: int) -> None:
+    """Take steps from W, each along the solution of (R + X' D X) s = -g.
+
+    The step is cut back along the line, which needs no product with X.  (LIBLINEAR has gone the
+    same way since version 2.40; before, a trust region bounded it.)
+    """
+    limit = tol * bundle.reach()
+    bundle.matrix.times(bundle.W, bundle.Z)
+    losses, stuck, last = bundle.slopes(bundle.Z), ~bundle.used, np.full(LANES, np.inf)
+    for step in range(most + 1):
+        gradient = bundle.gradient()
+        size = np.sqrt(dots(gradient, gradient))
+        # where the objective is flat to rounding, gradients tell whether steps still help
+        active = (size > limit) & ~(stuck & (size > 0.5 * last)) & bundle.used
+        last = size
+        bundle.converged = not active.any()
+        bundle.still = bundle.converged and step == 0
+        if bundle.converged or step == most or bundle.budget.expired():
+            return
+        S = bundle.system.solve(bundle.D, -gradient, FORCING, active)
+        S[:, ~active] = 0
+        losses, stuck = _go(bundle, S, gradient, losses, active)
+
+
+def _go(
+    bundle: Bundle, S: np.ndarray, gradient: np.ndarray, losses: np.ndarray, active: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Go along S as far as that pays; return the losses, and lanes that can get no lower."""
+    RS = bundle.penalty * S
+    slope, inner, square = dots(gradient, S), dots(bundle.W, RS), dots(S, RS)
+    value = losses + 0.5 * dots(bundle.W, bundle.penalty * bundle.W)
+    noise = 10 * np.finfo(S.dtype).eps * np.abs(value)
+    flat = -slope <= noise  # rounding hides what a step gains; it is taken as it is
+    U, Z, size = np.empty_like(bundle.Z), np.empty_like(bundle.Z), np.ones(LANES)
+    bundle.matrix.times(S, U)
+    for _ in range(MOST_CUTS):
+        np.multiply(U, size.astype(U.dtype), out=Z)
+        Z += bundle.Z
+        new = bundle.slopes(Z)
+        gain = new - losses + size * inner + 0.5 * size**2 * square
+        end = inner + size * square - dots(bundle.A, U)
+        bad = active & ~flat & ((gain > 1e-4 * size * slope + noise) | (end > 0.5 * np.abs(slope)))
+        if not bad.any():
+            break
+        secant = np.clip(-slope / np.maximum(end - slope, 1e-300), 0.1, 0.7)
+        size = np.where(bad, size * secant, size)
+    bundle.Z = Z
+    bundle.W = bundle.W + size.astype(S.dtype) * S
+    return new, active & flat
