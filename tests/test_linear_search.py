@@ -500,14 +500,15 @@ def test_the_time_is_limited(method, monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_ctrl_c_gives_the_best_so_far(method, monkeypatch):
     # the descent comes after some looks at the space, which are recorded together
-    last = 40 if method == "gradient" else 2
+    X, y = noisy()
+    looks = 8 + min(200, 16_000 // len(y))
+    last = looks + 2 if method == "gradient" else 2
 
     def interrupt(number):
         if number > last:
             raise KeyboardInterrupt
 
     before_evaluations(monkeypatch, interrupt)
-    X, y = noisy()
     search = GradientSearchCV(LinearSVC(), cv=CV, method=method)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         search.fit(X, y)

@@ -145,6 +145,7 @@ class LaneByLane:
         if work > GRAM[isinstance(self.matrix, SparseMatrix)] and np.isfinite(D).all():
             self.shared.forget()
             return self.shared.solve(D, B, tol, active)
+        self.multipliers = np.zeros_like(D)
         if np.isinf(D).any():
             P, self.multipliers = project(self.matrix, D * active, B)
             return P
