@@ -122,6 +122,9 @@ class LinearCrossValidation(Problem):
         _, matrix = self.matrix(0, np.float32, None)
         lengths = matrix.squared_lengths
         mean, most = float(lengths.mean()), float(lengths.max(initial=0.0))
+        of_features = float(matrix.squares().mean())
+        if of_features < 1e-2 * mean:  # the constant would hide how small the features are
+            mean = of_features
         mean, most = mean or 1.0, most or 1.0
         spread = float(np.std(y)) if not self.loss.by_class else 1.0
         found = {}
