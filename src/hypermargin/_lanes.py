@@ -270,9 +270,10 @@ class Matrix:
     @cached_property
     def squared_lengths(self) -> np.ndarray:
         """The squared length of every row."""
-        return self._squares() + self.scale**2
+        return self.squares() + self.scale**2
 
-    def _squares(self) -> np.ndarray:
+    def squares(self) -> np.ndarray:
+        """Return the squared length of every row, the constant left out."""
         raise NotImplementedError
 
     @property
@@ -363,7 +364,7 @@ class DenseMatrix(Matrix):
         starts = np.arange(self.n_rows + 1, dtype=np.int64) * self.n_features
         return starts, np.arange(self.n_features, dtype=np.int32), self.X.reshape(-1), True
 
-    def _squares(self) -> np.ndarray:
+    def squares(self) -> np.ndarray:
         return np.einsum("ij,ij->i", self.X, self.X, dtype=float)
 
 
@@ -438,7 +439,7 @@ class SparseMatrix(Matrix):
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
         return *self._csr, False
 
-    def _squares(self) -> np.ndarray:
+    def squares(self) -> np.ndarray:
         total = np.zeros(self.n_rows)
         _row_squares(self._csr[0], self._csr[2], total)
         return total

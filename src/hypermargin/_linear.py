@@ -143,8 +143,7 @@ class LinearCrossValidation(Problem):
         _, matrix = self.matrix(0, dtype, None)
         lengths = matrix.squared_lengths
         most = float(lengths.max(initial=0.0)) or 1.0
-        mean = float(lengths.mean()) - self.intercept**2
-        mean = mean if mean > 0.0 else 1.0
+        mean = float(matrix.squares().mean()) or 1.0
         # slopes of a loss that grows linearly do not grow with the residuals: costs have to
         linear = self.loss.by_class == () and not (self.loss.unreached or self.loss.linear)
         unit = (float(np.std(y)) or 1.0) if linear else 1.0
