@@ -52,7 +52,7 @@ def quiet(search, *args, **params):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return search.fit(*args, **params)
+        return search.set_params(random_state=0).fit(*args, **params)
 
 
 # --- forms of X
@@ -367,7 +367,8 @@ def test_features_of_any_size(estimator, scale):
         return  # neither we nor LIBLINEAR train these if the constant is so large
     plain = quiet(GradientSearchCV(estimator, cv=3), X, y)
     # a penalised bias does not scale with the features
-    assert search.best_score_ >= plain.best_score_ - 0.2
+    penalised = isinstance(estimator, LinearSVC | LinearSVR)
+    assert search.best_score_ >= plain.best_score_ - (0.2 if penalised else 0.03)
 
 
 def test_more_folds_than_lanes(estimator):

@@ -268,8 +268,8 @@ def follow(objective: Objective, rate: Rate | None) -> Curve | None:
     state: State | None = None
     rows, unchanged = [], 0
     try:
-        while at <= walk.high + 1e-9 and unchanged < CONSECUTIVE:
-            clock = time.perf_counter()
+        while unchanged < CONSECUTIVE:
+            at, clock = min(at, walk.high), time.perf_counter()
             evaluation = walk.evaluate(at, NODE, state, watch=True)
             unchanged = unchanged + 1 if state is not None and evaluation.still else 0
             state = evaluation.state
@@ -277,6 +277,8 @@ def follow(objective: Objective, rate: Rate | None) -> Curve | None:
             objective.record(visit)
             objective.visited = True
             rows.append((walk.params(at)[walk.name], *walk.rated(evaluation.outputs)))
+            if at == walk.high:
+                break
             at += float(np.log(DELTA))
     except SearchEnded:
         pass

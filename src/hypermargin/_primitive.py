@@ -174,9 +174,9 @@ def _in_form(given: Any, found: list[float]) -> Any:
 def _criterion(estimator: Any, scoring: Any, criterion: Any, classes: Any) -> Criterion:
     if criterion is not None:
         return read_criterion(criterion, classes)
-    found, is_own = criterion_for(
-        check_scoring(estimator, scoring), is_classifier(estimator), classes
-    )
+    logits = hasattr(read_model(estimator).adapter, "probabilities")
+    scorer = check_scoring(estimator, scoring)
+    found, is_own = criterion_for(scorer, is_classifier(estimator), classes, logits)
     if not is_own:
         raise ValueError(
             f"scoring={scoring!r} has no smooth form; see the documentation, or give a criterion."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,8 +128,27 @@ def agreeing(P: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Given:
+    """The sigmoid of models whose outputs are the logits of two classes: nothing is fitted."""
+
+    def __init__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray):
+        self.tally, self.slope = tally_matrix(outputs.shape[1]), 0.5
+        self.logits = self.slope * (outputs @ self.tally)
+
+    def pull(self, d_logits: np.ndarray) -> np.ndarray:
+        return self.slope * d_logits @ self.tally.T
+
+
 class _OfSigmoid(Criterion):
     """What needs a sigmoid, which cannot be fitted where a class has no rows."""
+
+    sigmoid: type[Sigmoid] | type[_Given] = Sigmoid
+
+    def of_logits(self) -> Criterion:
+        """Return the same criterion for models whose outputs are logits."""
+        own = copy(self)
+        object.__setattr__(own, "sigmoid", _Given)
+        return own
 
     def missing(self, present: np.ndarray) -> int | None:
         return first_missing(present)
@@ -156,7 +176,7 @@ class LogLoss(_OfSigmoid):
     label = "the log loss"
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
-        sigmoid = Sigmoid(outputs, y, weight)
+        sigmoid = self.sigmoid(outputs, y, weight)
         cost, logits = weight / weight.sum(), sigmoid.logits
         value = -float(cost @ log_softmax(logits, axis=1)[np.arange(len(y)), y])
         excess = softmax(logits, axis=1)
@@ -172,7 +192,7 @@ class _OfProbabilities(_OfSigmoid):
         raise NotImplementedError
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
-        sigmoid = Sigmoid(outputs, y, weight)
+        sigmoid = self.sigmoid(outputs, y, weight)
         P = softmax(sigmoid.logits, axis=1)
         cost = weight / weight.sum()
         value, d_P = self.of_rows(P, np.eye(P.shape[1])[y])

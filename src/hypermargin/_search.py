@@ -415,7 +415,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             return read_criterion(self.criterion, targets.classes)
         if isinstance(scorers, _MultimetricScorer):
             scorers = scorers._scorers[self._leading_metric(scorers)]
-        criterion, is_own = criterion_for(scorers, classifies, targets.classes)
+        logits = hasattr(read_model(self.estimator).adapter, "probabilities")
+        criterion, is_own = criterion_for(scorers, classifies, targets.classes, logits)
         if not is_own:
             self._warn(default_surrogate_message(scorers, criterion))
         return criterion

@@ -108,9 +108,12 @@ CRITERIA: dict[str, Criterion] = {
 
 
 def criterion_for(
-    scorer: Any, is_classifier: bool, classes: np.ndarray | None = None
+    scorer: Any, is_classifier: bool, classes: np.ndarray | None = None, logits: bool = False
 ) -> tuple[Criterion, bool]:
-    """Return the criterion of a scorer, and whether it is that score's own smooth form."""
+    """Return the criterion of a scorer, and whether it is that score's own smooth form.
+
+    `logits` tells that outputs are logits already: probabilities need no sigmoid then.
+    """
     default = CRITERIA["accuracy" if is_classifier else "r2"]
     if type(scorer).__name__ == "_PassthroughScorer":  # the estimator's own score
         return default, True
@@ -125,7 +128,7 @@ def criterion_for(
             continue
         found = type(criterion).read(getattr(scorer, "_kwargs", None) or {}, labels)
         if found is not None:
-            return found, True
+            return found.of_logits() if logits and hasattr(found, "of_logits") else found, True
     return CRITERIA["accuracy" if is_classifier else "neg_mean_squared_error"], False
 
 
