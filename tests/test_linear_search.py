@@ -501,29 +501,18 @@ def test_the_time_is_limited(method, monkeypatch):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ctrl_c_gives_the_best_so_far(method, monkeypatch):
-<<<<<<< HEAD
-    # the descent comes after some looks at the space, which are recorded together
-    X, y = noisy()
-    looks = 8 + min(200, 16_000 // len(y))
-    last = looks + 2 if method == "gradient" else 2
-=======
     X, y = noisy()
     search = GradientSearchCV(LinearSVC(), cv=CV, method=method, random_state=0)
     numbers = []
     with monkeypatch.context() as patch:
         before_evaluations(patch, numbers.append)
         quiet(search, X, y)
->>>>>>> 0ee40db231e57dc8dea50a9fbf392ccb6e30d75d
 
     def interrupt(number):
         if number == len(numbers):  # the last one: points have been recorded by then
             raise KeyboardInterrupt
 
     before_evaluations(monkeypatch, interrupt)
-<<<<<<< HEAD
-    search = GradientSearchCV(LinearSVC(), cv=CV, method=method)
-=======
->>>>>>> 0ee40db231e57dc8dea50a9fbf392ccb6e30d75d
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         search.fit(X, y)
     assert 1 <= len(search.history_) < len(numbers)

@@ -26,6 +26,7 @@ from ._budget import Budget, Workers, one_blas_thread
 from ._kernels import Params
 from ._lane_losses import LaneLoss
 from ._lanes import LANES, Matrix, as_matrix
+from ._linear_solve import FEW
 from ._linear_train import Bundle
 from ._losses import Dual, Loss, Rows
 from ._problem import Column, Design, Evaluation, Fold, Problem
@@ -33,6 +34,7 @@ from ._space import Dimension
 
 SINGLE = 1e-5  # tolerances from which single precision is enough
 MANY = 2**16  # entries of a matrix from which it pays
+FINISH = 1e-3  # Newton's method has this much more for a step or two
 ADJOINT = 2e-2  # accuracy of derivatives, where training is coarse
 WHOLE = -1  # in the place of a fold's number: the machine on all rows
 
@@ -254,6 +256,8 @@ class LinearCrossValidation(Problem):
             _Part(self, 0, c, [(WHOLE, c)], params, np.float64, None, Budget())
             for c in range(len(self.columns))
         ]
+        if alone[0].matrix.width <= FEW:
+            tol *= FINISH
         with one_blas_thread:
             self.workers.map(lambda part: part.train(tol, warm or {}), alone, Budget())
         if not all(part.bundle.converged for part in alone):
