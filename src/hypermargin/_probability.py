@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -127,7 +128,6 @@ def agreeing(P: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return P
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Given:
     """The sigmoid of models whose outputs are the logits of two classes: nothing is fitted."""
 
@@ -139,10 +139,11 @@ class _Given:
         return self.slope * d_logits @ self.tally.T
 
 
+@dataclass(frozen=True, kw_only=True)
 class _OfSigmoid(Criterion):
     """What needs a sigmoid, which cannot be fitted where a class has no rows."""
 
-    sigmoid: type[Sigmoid] | type[_Given] = Sigmoid
+    sigmoid: ClassVar[Any] = Sigmoid
 
     def of_logits(self) -> Criterion:
         """Return the same criterion for models whose outputs are logits."""
