@@ -81,6 +81,8 @@ class LinearCrossValidation(Problem):
         Weights of all rows, for a machine that is trained on all of them beside the folds.
     n_groups : int, optional
         Number of classes that may have hyperparameters of their own.
+    solver : {"primal", "dual"}, optional
+        How machines are trained, if that is not to be chosen by their shape.
     """
 
     def __init__(
@@ -96,10 +98,12 @@ class LinearCrossValidation(Problem):
         bias_penalty: float = 1.0,
         whole: Fold | None = None,
         n_groups: int | None = None,
+        solver: str | None = None,
     ):
         super().__init__(designs, folds, columns, loss, values, workers)
         self.intercept, self.bias_penalty, self.whole = intercept, bias_penalty, whole
         self.n_groups = n_groups or self.n_groups
+        self.solver = solver
         self._matrices: dict[Any, tuple[np.ndarray, Matrix]] = {}
 
     def matrix(self, number: int, dtype: Any, rows: np.ndarray | None) -> tuple[np.ndarray, Matrix]:
@@ -287,7 +291,7 @@ class _Part:
             weight[:, lane] = fold.of_column(of)[self.rows]
             self.test[f] = fold.test[np.isin(fold.test, self.rows)]
         loss = LaneLoss.of(_unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
-        self.bundle = Bundle(self.matrix, loss, problem.bias_penalty, budget)
+        self.bundle = Bundle(self.matrix, loss, problem.bias_penalty, budget, problem.solver)
         self._rate: np.ndarray | None = None
 
     @property

@@ -33,17 +33,28 @@ class Bundle:
     """Machines in lanes: weights W (features and bias, lanes), outputs Z (rows, lanes).
 
     A are the coefficients of the rows, minus the slopes of their losses, D the curvatures.
+    `solver` is "primal" (Newton's method) or "dual" (coordinate descent); None chooses by shape.
     """
 
-    def __init__(self, matrix: Matrix, loss: LaneLoss, bias_penalty: float, budget: Budget):
+    def __init__(
+        self,
+        matrix: Matrix,
+        loss: LaneLoss,
+        bias_penalty: float,
+        budget: Budget,
+        solver: str | None = None,
+    ):
         self.matrix, self.loss, self.budget = matrix, loss, budget
         self.penalty = np.ones((matrix.width, 1), dtype=matrix.dtype)
         self.penalty[-1] = bias_penalty if matrix.scale else 1.0
         self.used: np.ndarray = np.asarray(loss.weight.any(axis=0))
-        self.by_rows = matrix.width > FEW or loss.has_corners
-        kind = RowByRow if self.by_rows else ConjugateGradients
+        by_rows = matrix.width > FEW or loss.has_corners
+        self.dual = by_rows if solver is None else solver == "dual"
+        if loss.has_corners and not self.dual:
+            raise ValueError("solver='primal' needs a loss without corners; use 'dual'.")
+        # Newton's method in many features is the asked-for exception: see `ConjugateGradients`
+        kind = RowByRow if by_rows and self.dual else ConjugateGradients
         self.system: RowByRow | ConjugateGradients = kind(matrix, self.penalty, self.used, budget)
-        self.dual = self.by_rows
         self.converged, self.still = True, False
         shape = matrix.n_rows, LANES
         self.W = np.zeros((matrix.width, LANES), dtype=matrix.dtype)
