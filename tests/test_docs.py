@@ -64,6 +64,18 @@ def test_the_page_on_measures_runs():
     assert (names["search"].predict(X) == names["second"]).all()
 
 
+def test_the_page_on_linear_models_runs():
+    X, y = make_data(2, n=90)
+    names = {"X": X, "y": y}
+    for block in blocks("docs/linear.md"):
+        exec(block, names)
+    curve = names["search"].curve_
+    assert curve["C"][0] <= names["simplest"] <= curve["C"][-1]
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    names["plot_curve"](curve, pyplot.figure().gca())
+    pyplot.close("all")
+
+
 def test_the_documentation_lists_all_criteria():
     page = (ROOT / "docs" / "measures.md").read_text()
     for name, criterion in CRITERIA.items():

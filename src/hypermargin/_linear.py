@@ -86,6 +86,8 @@ class LinearCrossValidation(Problem):
         Number of classes that may have hyperparameters of their own.
     unit : float
         The unit of the targets.
+    solver : {"primal", "dual"}, optional
+        How machines are trained, if that is not to be chosen by their shape.
     """
 
     def __init__(
@@ -102,11 +104,13 @@ class LinearCrossValidation(Problem):
         whole: Fold | None = None,
         n_groups: int | None = None,
         unit: float = 1.0,
+        solver: str | None = None,
     ):
         super().__init__(designs, folds, columns, loss, values, workers)
         self.intercept, self.bias_penalty, self.whole = intercept, bias_penalty, whole
         self.n_groups = n_groups or self.n_groups
         self.unit = unit
+        self.solver = solver
         self._matrices: dict[Any, tuple[np.ndarray, Matrix]] = {}
 
     def matrix(self, number: int, dtype: Any, rows: np.ndarray | None) -> tuple[np.ndarray, Matrix]:
@@ -306,7 +310,7 @@ class _Part:
             weight[:, lane] = fold.of_column(of)[self.rows]
             self.test[f] = fold.test[np.isin(fold.test, self.rows)]
         loss = LaneLoss.of(_unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
-        self.bundle = Bundle(self.matrix, loss, problem.bias_penalty, budget)
+        self.bundle = Bundle(self.matrix, loss, problem.bias_penalty, budget, problem.solver)
         self._rate: np.ndarray | None = None
 
     @property

@@ -54,6 +54,10 @@ class LinearAdapter(Adapter):
         """Return the constant that stands for the bias, and how much its weight is penalised."""
         return float(estimator.fit_intercept), 0.0
 
+    def solver(self, estimator: Any) -> str | None:
+        """Return "primal" or "dual" if the estimator says which, else None."""
+        return None
+
     def install(
         self, estimator: Any, weights: np.ndarray, targets: Targets, dtype: np.dtype
     ) -> bool:
@@ -65,6 +69,10 @@ class LinearAdapter(Adapter):
 
 
 class _Liblinear(LinearAdapter):
+    def solver(self, estimator: Any) -> str | None:
+        asked = getattr(estimator, "dual", "auto")
+        return None if asked == "auto" else "dual" if asked else "primal"
+
     def intercept(self, estimator: Any) -> tuple[float, float]:
         if not estimator.fit_intercept:
             return 0.0, 1.0

@@ -63,7 +63,8 @@ class System(Protocol):
 class ConjugateGradients:
     """Few features: conjugate gradients, with a factored mean Hessian as preconditioner.
 
-    All lanes share it: they differ by a fold's rows only.  It is renewed when it is worn.
+    All lanes share it: they differ by a fold's rows only.  It is renewed when it is worn.  Where
+    features are too many for that, its diagonal stands in for it.
     """
 
     def __init__(self, matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget):
@@ -98,6 +99,9 @@ class ConjugateGradients:
     def _preconditioner(self, D: np.ndarray) -> Callable:
         """Return an approximate inverse of the mean Hessian of the lanes."""
         mean = D @ (self.used / self.used.sum()).astype(D.dtype)
+        if self.matrix.width > FEW:  # too many to factor
+            diagonal = (self.penalty[:, 0] + self.matrix.sums_of_squares(mean)).astype(D.dtype)
+            return lambda B: B / diagonal[:, None]
         H = self._gram(mean)
         # a sample, or single precision, may not see all of a small curvature
         inverse = _factored(H, self.penalty[:, 0] + 1e-7 * np.trace(H) / len(H))

@@ -30,17 +30,29 @@ class Bundle:
     """Machines in lanes: weights W (features and bias, lanes), outputs Z (rows, lanes).
 
     A are the coefficients of the rows, minus the slopes of their losses, D the curvatures.
+    `solver` is "primal" (Newton's method) or "dual" (coordinate descent); None chooses by shape.
     """
 
-    def __init__(self, matrix: Matrix, loss: LaneLoss, bias_penalty: float, budget: Budget):
+    def __init__(
+        self,
+        matrix: Matrix,
+        loss: LaneLoss,
+        bias_penalty: float,
+        budget: Budget,
+        solver: str | None = None,
+    ):
         self.matrix, self.loss, self.budget = matrix, loss, budget
         self.penalty = np.ones((matrix.width, 1), dtype=matrix.dtype)
         self.penalty[-1] = bias_penalty if matrix.scale else 1.0
         self.used: np.ndarray = np.asarray(loss.weight.any(axis=0))
-        self.dual = matrix.width > FEW
+        many, self.corners = matrix.width > FEW, loss.has_corners
+        self.dual = many if solver is None else solver == "dual"
+        if many and self.corners and not self.dual:
+            raise ValueError(
+                f"dual=False is not for a loss with corners and {matrix.width} features; use 'auto'."
+            )
         kind: Any = ConjugateGradients
-        self.corners = loss.has_corners
-        if self.dual or self.corners:
+        if self.corners or (many and self.dual):
             kind = RowByRow if self.dual else LaneByLane
         self.system = kind(matrix, self.penalty, self.used, budget)
         self.converged, self.still = True, False

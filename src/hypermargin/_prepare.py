@@ -133,6 +133,7 @@ def prepare(
         problem = LinearCrossValidation(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
             bias_penalty=bias_penalty, whole=whole, unit=targets.scale,
+            solver=model.adapter.solver(model.machine),
             n_groups=None if targets.classes is None else len(targets.classes),
         )  # fmt: skip
         return Prepared(model, problem, targets, list(splits), sample_weight)

@@ -1,0 +1,37 @@
+"""Newton's method and coordinate descent are two ways to the same machine."""
+
+import numpy as np
+import pytest
+from helpers import make_data
+
+from hypermargin._budget import Budget, Workers
+from hypermargin._lane_losses import LaneLoss
+from hypermargin._lanes import LANES, as_matrix
+from hypermargin._linear import _unit_dual
+from hypermargin._linear_train import Bundle
+from hypermargin._losses import Hinge, Logistic, Rows, SquaredHinge
+
+
+def bundle(loss, solver, d=4):
+    X, y = make_data(2, n=60, d=d)
+    rows = Rows(2.0 * y - 1.0, np.ones(len(y)), y)
+    weight = np.ones((len(y), LANES))
+    lanes = LaneLoss.of(_unit_dual(loss, rows, {"C": 0.5}), weight, np.dtype(float))
+    matrix = as_matrix(X, float, Workers(1), 1.0)
+    return Bundle(matrix, lanes, 1.0, Budget(), solver=solver)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
+@pytest.mark.parametrize("d", [4, 700])
+def test_the_solver_that_is_asked_for_finds_the_same_machine(loss, d):
+    found = [bundle(loss, solver, d) for solver in ("primal", "dual")]
+    for one in found:
+        one.train(1e-9, most=3000)
+        assert one.converged
+    assert [one.dual for one in found] == [False, True]
+    np.testing.assert_allclose(found[0].W, found[1].W, atol=1e-4)
+
+
+def test_newtons_method_refuses_corners():
+    with pytest.raises(ValueError, match="without corners"):
+        bundle(Hinge(), "primal")
