@@ -32,7 +32,7 @@ MOST_TURNS = 500
 SETTLED = 1e-12  # violations that are rounding, relative to the outputs
 
 
-def sharpen(bundle: Bundle, tol: float, most: int) -> None:
+def sharpen(bundle: Bundle, tol: float, most: int, rough: bool) -> None:
     """Round the corners of the loss, train, and make them sharper until that changes nothing.
 
     Coefficients of the rounded loss are good ones for the sharp loss too, so the duality gap tells
@@ -41,7 +41,7 @@ def sharpen(bundle: Bundle, tol: float, most: int) -> None:
     """
     sharp, target = bundle.loss, bundle.loss.dual.target
     # in double precision data are few, or somebody wants the exact answer
-    exactly = bundle.matrix.dtype == np.float64
+    exactly = bundle.matrix.dtype == np.float64 and not rough
     tol = min(tol, EXACT) if exactly else tol
     unit = max(float(np.std(target)), 1e-300)
     # machines that are zero have no row near a corner that is not wide

@@ -228,6 +228,8 @@ class Matrix:
     def _parts(self, work: float) -> list[slice]:
         """Split the rows among the threads, if there is work for them."""
         n = self.workers.count if work > LEAST and not self.workers.inside else 1
+        if n == 1:
+            return [slice(0, self.n_rows)]
         ends = self._ends(n)
         return [slice(a, b) for a, b in pairwise(ends) if a < b]
 
@@ -236,7 +238,10 @@ class Matrix:
 
     def each(self, function: Callable, work: float) -> list:
         """Apply a function to parts of the rows, side by side."""
-        return self.workers.map(function, self._parts(work), Budget())
+        parts = self._parts(work)
+        if len(parts) == 1:
+            return [function(parts[0])]
+        return self.workers.map(function, parts, Budget())
 
     def times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Set out to X W."""

@@ -90,6 +90,8 @@ class LinearCrossValidation(Problem):
         How machines are trained, if that is not to be chosen by their shape.
     """
 
+    most_looks = 40  # linear machines have no second minimum in a corner of the space
+
     def __init__(
         self,
         designs: Sequence[Design],
@@ -147,7 +149,7 @@ class LinearCrossValidation(Problem):
         """Return the range of C, or of alpha = 1 / (2 C)."""
         dtype = np.float32 if self._entries >= MANY else np.float64
         _, matrix = self.matrix(0, dtype, None)
-        lengths = matrix.squared_lengths
+        lengths = matrix.squared_lengths if self.bias_penalty else matrix.squares()
         most = float(lengths.max(initial=0.0)) or 1.0
         mean = float(matrix.squares().mean()) or 1.0
         # slopes of a loss that grows linearly do not grow with the residuals: costs have to

@@ -49,7 +49,8 @@ class Bundle:
         self.dual = many if solver is None else solver == "dual"
         if many and self.corners and not self.dual:
             raise ValueError(
-                f"dual=False is not for a loss with corners and {matrix.width} features; use 'auto'."
+                f"dual=False is not for a loss with corners and {matrix.n_features} features; "
+                "use dual='auto'."
             )
         kind: Any = ConjugateGradients
         if self.corners or (many and self.dual):
@@ -86,7 +87,7 @@ class Bundle:
         if self.dual:
             Descent(self).run(tol, balance, sweeps)
         else:
-            sharpen(self, tol, steps)
+            sharpen(self, tol, steps, rough)
         if watch and self.corners:
             change = self.W - start
             still = bool((dots(change, change) <= tol**2 * dots(self.W, self.W)).all())

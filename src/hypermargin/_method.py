@@ -45,7 +45,8 @@ def tune(
         places = list(lattice(space, n_looks(objective)))
         if not several and len(places) < objective.max_evals:
             # cheap enough to look for minima in unusual places, too
-            places += lattice(space, min(200, WIDE // objective.prepared.n_rows), whole=True)
+            wide = min(objective.prepared.problem.most_looks, WIDE // objective.prepared.n_rows)
+            places += lattice(space, wide, whole=True)
         looks = list(zip(level.looks(places), places, strict=True))
         starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
         # on subsets evaluations are inexact; where all levels are small they are cheap

@@ -99,8 +99,10 @@ class _Walk:
         """
         if self.objective.prepared.n_rows >= FEW_ROWS:
             return [max(self.low, self.middle - STRIDE), self.middle]
-        number = int(np.clip(np.ceil((self.high - self.low) / STRIDE), 1, MOST - 1))
-        return np.linspace(self.low, self.high, number + 1).tolist()
+        half = STRIDE * (MOST - 1) / 2
+        low, high = max(self.low, self.middle - half), min(self.high, self.middle + half)
+        number = max(1, int(np.ceil((high - low) / STRIDE - 1e-9)))
+        return np.linspace(low, high, number + 1).tolist()
 
     def params(self, at: float) -> dict[str, float]:
         return self.objective.space.params(np.array([self.sign * at]))

@@ -117,6 +117,8 @@ class Problem:
         Values of hyperparameters that an evaluation does not name.
     """
 
+    most_looks = 200  # at the whole space, where rows are few
+
     def __init__(
         self,
         designs: Sequence[Design],
