@@ -21,7 +21,7 @@ from ._losses import Dual
 if TYPE_CHECKING:
     from ._linear_train import Bundle
 
-GAP = 0.5  # duality gap, relative to the objective, that is as good as a gradient of one
+GAP = 1.0  # duality gap, relative to the objective, that is as good as a gradient of one
 WARM = 0.1  # width of rounded corners at first, in units of the targets, after a warm start
 NARROWER = 0.1
 SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in the same units

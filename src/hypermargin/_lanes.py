@@ -29,7 +29,7 @@ from ._compiled import compiled
 
 LANES = 8
 BLOCK_BYTES = 2**19  # of a dense matrix that are used several times before they leave the cache
-LEAST = 2**18  # multiplications that are worth a thread
+LEAST = 2**21  # multiplications that are worth a thread
 _INT = ir.IntType(64)
 
 

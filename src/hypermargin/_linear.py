@@ -35,7 +35,7 @@ from ._space import Dimension
 SINGLE = 1e-5  # tolerances from which single precision is enough
 MANY = 2**16  # entries of a matrix from which it pays
 FINISH = 1e-3  # Newton's method has this much more for a step or two
-ADJOINT = 2e-2  # accuracy of derivatives, where training is coarse
+ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
 WHOLE = -1  # in the place of a fold's number: the machine on all rows
 
 Job = tuple[int, int]  # number of the fold, of the column

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CHECK = 4  # sweeps between two looks at the duality gap
 IDLE = 2  # sweeps without a change after which a row is passed over until the next look
-COARSE = 1e-2  # tolerances from which on a gap that is slow to close is let be
+COARSE = 2e-3  # tolerances from which on a gap that is slow to close is let be
 EASY = 8  # sweeps after which it is slow, or more on few data:
 CHEAP = 1e6  # entries that are read in no time
 

@@ -32,7 +32,6 @@ def newton(bundle: Bundle, tol: float, most: int) -> None:
         active = (size > limit) & ~(stuck & (size > 0.5 * last)) & bundle.used
         last = size
         bundle.converged = not active.any()
-        bundle.still = bundle.converged and step == 0
         if bundle.converged or step == most or bundle.budget.expired():
             return
         S = bundle.system.solve(bundle.D, -gradient, FORCING, active)

@@ -22,6 +22,7 @@ from ._linear_newton import newton
 from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
 from ._losses import Dual
 
+STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
 MOST_STEPS, ROUGH_STEPS = 50, 15  # of Newton's method
 MOST_SWEEPS, ROUGH_SWEEPS = 300, 20  # of coordinate descent
 
@@ -75,23 +76,21 @@ class Bundle:
 
         In coordinate descent and where the loss has corners, duality gaps are to be below it,
         relative to the objective.  A `rough` training stops early.  With `watch`, `still` tells
-        whether the weights at the start were good enough already.
+        whether the weights at the start were good enough already, to LIBLINEAR's tolerance.
         """
         steps, sweeps = (ROUGH_STEPS, ROUGH_SWEEPS) if rough else (MOST_STEPS, MOST_SWEEPS)
-        if not self.dual and not self.corners:
-            newton(self, tol * balance, steps)
-            return
         start = self.W
         if watch and not self.corners:
-            still = self._gradients_below(tol * balance)
+            self.still = self._gradients_below(STILL * balance)
         if self.dual:
             Descent(self).run(tol, balance, sweeps)
-        else:
+        elif self.corners:
             sharpen(self, tol, steps, rough)
+        else:
+            newton(self, tol * balance, steps)
         if watch and self.corners:
-            change = self.W - start
-            still = bool((dots(change, change) <= tol**2 * dots(self.W, self.W)).all())
-        self.still = watch and still
+            change = dots(self.W - start, self.W - start)
+            self.still = bool((change <= STILL**2 * dots(self.W, self.W)).all())
 
     def _gradients_below(self, tol: float) -> bool:
         """Whether W is good enough: chu-2015, rule (24)."""

@@ -254,6 +254,7 @@ def _as_good(scores: np.ndarray) -> float:
     return best - SAME * abs(best)
 
 
+STEP = 2e-3  # tolerance of training along the path, where a start is nearly good enough
 DELTA = 2.0  # the factor from one C to the next
 CONSECUTIVE = 3  # solutions that did not change before the sweep stops
 
@@ -272,10 +273,10 @@ def follow(objective: Objective, rate: Rate | None) -> Curve | None:
     try:
         while unchanged < CONSECUTIVE:
             at, clock = min(at, walk.high), time.perf_counter()
-            evaluation = walk.evaluate(at, NODE, state, watch=True)
+            evaluation = walk.evaluate(at, STEP, state, watch=True)
             unchanged = unchanged + 1 if state is not None and evaluation.still else 0
             state = evaluation.state
-            visit = walk.visit(at, NODE, evaluation, None, clock)
+            visit = walk.visit(at, STEP, evaluation, None, clock)
             objective.record(visit)
             objective.visited = True
             rows.append((walk.params(at)[walk.name], *walk.rated(evaluation.outputs)))
