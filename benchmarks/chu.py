@@ -30,7 +30,6 @@ SOLVERS = ("primal", "dual")
 SEED = 100
 POWERS = (-4, 0, 4, 8)  # of two: the values of C in Table 2
 GAP = 1e-8  # of optima by coordinate descent
-SWEEPS = 400  # after which Newton's method goes on
 TIGHT = {True: 1e-11, False: 1e-6}  # gradients of its optima, relative to those at zero, if few
 LONG = ("news20, squared hinge",)  # optima that take minutes at large C
 LAST = 10  # the last power of two on the path, as in the paper
@@ -68,7 +67,7 @@ def optima(X: Any, y: np.ndarray, loss: Loss, costs: np.ndarray) -> Bundle:
     found = Bundle(matrix, lanes, 1.0, Budget())
     few = not found.dual
     if not few:
-        found.train(GAP, most=SWEEPS)
+        found.train(GAP)
     if few or not found.converged:  # at large C the dual may take for ever
         start = found.W
         found = Bundle(matrix, lanes, 1.0, Budget(), solver="primal")
