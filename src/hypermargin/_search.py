@@ -324,6 +324,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
             self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            if self.method == "path" and not callable(self.refit) and not by_loss:
+                scores = results[f"mean_test_{refit_metric}"]  # chu-2015: the first of equal ones
+                self.best_index_ = best_index(scores, np.arange(float(len(scores))))
             if by_loss and not callable(self.refit):
                 losses = results["objective"]
                 self.best_index_ = best_index(np.zeros(len(losses)), np.asarray(losses))
