@@ -276,7 +276,7 @@ def test_a_listed_value_that_is_not_smooth_is_refused():
 
 def test_multinomial_regression_is_refused():
     X, y = make_data(3)
-    with pytest.raises(ValueError, match=r"multinomial .* use LinearSVC or RidgeClassifier"):
+    with pytest.raises(ValueError, match=r"multinomial .* use LinearClassifier"):
         GradientSearchCV(LogisticRegression(), cv=3).fit(X, y)
 
 

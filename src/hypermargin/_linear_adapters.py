@@ -161,7 +161,7 @@ class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
         if len(found.columns) > 1:
             raise ValueError(
                 f"y has {len(found.columns)} classes; LogisticRegression is multinomial then, "
-                "which is not differentiated here: use LinearSVC or RidgeClassifier."
+                "which is not differentiated here: use LinearClassifier(loss='logistic')."
             )
         return found
 
