@@ -3,7 +3,7 @@
 Out-of-fold outputs and their derivatives by log C at a few values of C give, by cubic Hermite
 interpolation, the outputs at every C in between, and so any score there: a curve instead of a
 number.  Scores of linear machines are flat around the best C, where descending on them is
-ill-posed; with the curve in hand, the least C that is as good as any is chosen.
+ill-posed; with the curve in hand, its best place is evaluated if it beats all that were.
 
 `follow` is Algorithm 1 of chu-2015: C grows by a factor, every fold starts where it ended, and
 the sweep stops when solutions no longer change.
