@@ -386,3 +386,21 @@ def test_rows_that_no_fold_validates_and_rows_that_are_validated_twice():
     assert search.cv_results_["split0_test_score"] == pytest.approx(
         search.cv_results_["split2_test_score"]
     )
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("scale", [1e-20, 1e15, 1e25, 1e40])
+def test_values_that_single_precision_cannot_hold(loss, scale):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3500, 20))  # enough for single precision otherwise
+    y = (X[:, 0] + rng.normal(size=3500) > 0).astype(int)
+    search = quiet(GradientSearchCV(LinearSVC(loss=loss, fit_intercept=False), cv=3), scale * X, y)
+    assert search.best_score_ > 0.7
+    assert np.isfinite(search.best_estimator_.coef_).all()
+
+
+@pytest.mark.parametrize("exact_refit", [False, True])
+def test_landmarks_are_refused(exact_refit):
+    X, y = np.eye(10), np.arange(10) % 2
+    with pytest.raises(ValueError, match=r"rank=5 is for kernel machines; LinearSVC\(\)"):
+        GradientSearchCV(LinearSVC(), rank=5, exact_refit=exact_refit).fit(X, y)

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, LinearSVR
 
-from hypermargin import GradientSearchCV, value_and_grad
+from hypermargin import GradientSearchCV, LinearClassifier, value_and_grad
 from hypermargin._linear import LinearCrossValidation
 
 CV = StratifiedKFold(4, shuffle=True, random_state=0)
@@ -109,9 +109,7 @@ def test_the_search_finds_what_a_grid_finds(name):
     grid = quiet(GridSearchCV(estimator, {strength(estimator): values}, cv=cv), X, y)
     space = {strength(estimator): (1e-4, 1e3)}
     search = quiet(GradientSearchCV(estimator, space, cv=cv), X, y)
-    # between places that are far apart, outputs of losses with corners are interpolated badly
-    slack = 0.02 if name == "LinearSVR" else 0.01
-    assert search.best_score_ >= grid.best_score_ - slack
+    assert search.best_score_ >= grid.best_score_ - 0.01
     own = clone(estimator).set_params(**search.best_params_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -537,17 +535,37 @@ def test_separable_data_end(estimator, method):
     assert np.isfinite(search.best_estimator_.coef_).all()
 
 
-def test_a_best_point_on_the_bound_is_told():
-    # the path ends at the last power of two, and the smooth loss is flat to rounding here
+@pytest.mark.parametrize("method", ["curve", "gradient"])  # the path ends earlier, by rule (24)
+def test_a_best_point_on_the_bound_is_told(method):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))
     X[:, 0] += 4 * np.sign(X[:, 0])
     y = (X[:, 0] > 0).astype(int)
     search = GradientSearchCV(
-        LogisticRegression(max_iter=1000), {"C": (1e-3, 1e2)}, cv=4, scoring="neg_log_loss"
-    )
+        LogisticRegression(max_iter=1000), {"C": (1e-3, 1e2)}, cv=4, scoring="neg_log_loss",
+        method=method,
+    )  # fmt: skip
     with pytest.warns(UserWarning, match=r"C=.* is on the bound"):
         search.fit(X, y)
+
+
+def test_the_curve_is_that_of_the_best_listed_values():
+    X, y = noisy()
+    X = X + 3.0  # a bias is needed
+    search = GradientSearchCV(LinearSVC(), {"C": None, "fit_intercept": [True, False]}, cv=CV)
+    quiet(search, X, y)
+    assert search.best_params_["fit_intercept"]
+    assert search.curve_["score"].max() >= search.best_score_ - 0.02
+    alone = quiet(GradientSearchCV(LinearSVC(), cv=CV), X, y)
+    np.testing.assert_allclose(search.curve_["score"], alone.curve_["score"])
+    quiet(search.set_params(method="gradient"), X, y)
+    assert not hasattr(search, "curve_")
+
+
+def test_iterations_are_counted():
+    X, y = noisy()
+    easy, hard = (LinearClassifier(loss="logistic", C=C).fit(X, y).n_iter_ for C in (1e-6, 1e3))
+    assert 1 <= easy < hard
 
 
 def test_equal_searches_give_equal_results():

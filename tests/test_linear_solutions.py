@@ -87,9 +87,9 @@ def test_the_objective_is_liblinears(number, form, tol, C):
     X, y = make_sparse(estimator)
     objective, expected = objectives(number, X, y, C, tol)
     problem = problem_of(estimator, FORMS[form](X), y)
-    best = objective(problem.refit({"C": C}, 1e-12, None)[0])
+    best = objective(problem.refit({"C": C}, 1e-12, None)[0][0])
     assert best <= expected * (1 + 1e-12)
-    found = objective(problem.refit({"C": C}, tol, None)[0])
+    found = objective(problem.refit({"C": C}, tol, None)[0][0])
     # LIBLINEAR's dual solvers may have stopped early
     assert found <= expected * (1 + 1e-4)
     assert found <= best * (1 + 1e-4)
@@ -115,9 +115,9 @@ def test_many_features_are_trained_row_by_row(number, form, monkeypatch):
     X, y = make_sparse(estimator, d=120)
     objective, expected = objectives(number, X, y, 1.0, 1e-4)
     problem = problem_of(estimator, FORMS[form](X), y)
-    found = objective(problem.refit({"C": 1.0}, 1e-4, None)[0])
+    found = objective(problem.refit({"C": 1.0}, 1e-4, None)[0][0])
     assert found <= expected * (1 + 1e-4)
-    assert objective(problem.refit({"C": 1.0}, 1e-10, None)[0]) <= expected
+    assert objective(problem.refit({"C": 1.0}, 1e-10, None)[0][0]) <= expected
 
 
 @pytest.mark.parametrize("number", [0, 2, 3, 11, 13])
@@ -302,7 +302,7 @@ def test_the_machine_on_all_rows_is_trained_beside_the_folds():
     problem = problem_of(LinearSVC(), X, y)
     evaluation = problem.evaluate({"C": 0.5}, tol=1e-2)
     assert (WHOLE, 0) in evaluation.state
-    assert_allclose(evaluation.whole, problem.refit({"C": 0.5}, 1e-10, None), atol=2e-2)
+    assert_allclose(evaluation.whole, problem.refit({"C": 0.5}, 1e-10, None)[0], atol=2e-2)
 
 
 def test_a_refit_that_does_not_converge_is_left_to_scikit_learn(monkeypatch):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ._lanes import Matrix
 from ._linear_newton import newton
-from ._linear_solve import dots, solve_gram
+from ._linear_solve import MOST_HELD, dots, solve_gram
 from ._losses import Dual
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ NARROWER = 0.1
 SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in the same units
 EXACT = 1e-9  # duality gap in double precision
 INNER = 1e-2  # accuracy of the rounded machine, relative to that of the sharp one
-MOST_FREE = 300  # rows whose products are kept in a matrix
 MOST_TURNS = 500
 SETTLED = 1e-12  # violations that are rounding, relative to the outputs
 
@@ -48,7 +47,7 @@ def sharpen(bundle: Bundle, tol: float, most: int, rough: bool) -> None:
     width = WARM * unit if bundle.W.any() else 2.0 * max(float(np.abs(target).max()), unit)
     least = SHARPEST[exactly] * unit
     bundle.loss = sharp.rounded(width)
-    best: tuple = (np.inf,)
+    best: tuple = ()
     inner = INNER * min(tol, 1.0)
     while True:
         newton(bundle, inner, most)
@@ -59,8 +58,8 @@ def sharpen(bundle: Bundle, tol: float, most: int, rough: bool) -> None:
         few = inside.sum(axis=0).max() <= bundle.matrix.width
         if trained and few and not bundle.converged and _meet(bundle, B, inside, tol):
             return
-        stalled = gap > 0.5 * best[0]  # what rounding errors of single precision come to
-        if gap < best[0]:
+        stalled = bool(best) and not gap <= 0.5 * best[0]  # rounding errors come to that
+        if not best or gap < best[0]:
             best = gap, bundle.W, bundle.Z.copy(), rounded
         if bundle.converged or stalled or width <= least or bundle.budget.expired():
             break
@@ -156,7 +155,7 @@ class Corners:
         free = np.flatnonzero((b > self.low) & (b < self.high) & self._off_kink(b)).tolist()
         side = np.sign(b)
         for _ in range(MOST_TURNS):
-            if len(free) > MOST_FREE:
+            if len(free) > MOST_HELD:
                 return None
             out = self._outputs(b)
             stop = self._go(b, free, side, out) if free else None

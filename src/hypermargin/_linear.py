@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ._budget import Budget, Workers, one_blas_thread
 from ._kernels import Params
@@ -34,6 +36,7 @@ from ._space import Dimension
 
 SINGLE = 1e-5  # tolerances from which single precision is enough
 MANY = 2**16  # entries of a matrix from which it pays
+EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
 FINISH = 1e-3  # Newton's method has this much more for a step or two
 ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
 WHOLE = -1  # in the place of a fold's number: the machine on all rows
@@ -76,12 +79,12 @@ class LinearCrossValidation(Problem):
     loss : Loss
     values : dict
         Values of hyperparameters that an evaluation does not name.
-    scale : float
+    intercept : float
         The constant that stands for the bias among the features; 0 for no bias.
     bias_penalty : float
         1 if the bias is penalised like a weight, 0 if it is not.
-    whole : ndarray, optional
-        Weights of all rows, for a machine that is trained on all of them beside the folds.
+    whole : Fold, optional
+        All rows in training, for a machine that is trained on them beside the folds.
     n_groups : int, optional
         Number of classes that may have hyperparameters of their own.
     unit : float
@@ -91,6 +94,7 @@ class LinearCrossValidation(Problem):
     """
 
     most_looks = 40  # linear machines have no second minimum in a corner of the space
+    work = 2e-3  # a start that is just good enough would not move, and look like a flat loss
 
     def __init__(
         self,
@@ -131,10 +135,18 @@ class LinearCrossValidation(Problem):
     def release(self) -> None:
         self._matrices.clear()
 
-    @property
-    def _entries(self) -> int:
+    @cached_property
+    def _fits_single(self) -> bool:
+        """Whether X is large enough for single precision to pay, and has no extreme values."""
         X = self.designs[0].points
-        return X.nnz if hasattr(X, "nnz") else X.size
+        values = X.data if sparse.issparse(X) else X
+        if values.size < MANY:
+            return False
+        largest = max(float(values.max()), -float(values.min()))
+        return 1.0 / EXTREME < largest < EXTREME
+
+    def _dtype(self, tol: float) -> Any:
+        return np.float32 if tol >= SINGLE and self._fits_single else np.float64
 
     def dimensions(self, names: Sequence[str], y: np.ndarray) -> dict[str, Dimension]:
         found = {}
@@ -147,14 +159,13 @@ class LinearCrossValidation(Problem):
 
     def _strength(self, name: str, y: np.ndarray) -> Dimension:
         """Return the range of C, or of alpha = 1 / (2 C)."""
-        dtype = np.float32 if self._entries >= MANY else np.float64
-        _, matrix = self.matrix(0, dtype, None)
+        _, matrix = self.matrix(0, self._dtype(1.0), None)
         lengths = matrix.squared_lengths if self.bias_penalty else matrix.squares()
         most = float(lengths.max(initial=0.0)) or 1.0
         mean = float(matrix.squares().mean()) or 1.0
         # slopes of a loss that grows linearly do not grow with the residuals: costs have to
-        linear = self.loss.by_class == () and not (self.loss.unreached or self.loss.linear)
-        unit = (float(np.std(y)) or 1.0) if linear else 1.0
+        grows = self.loss.corners and not self.loss.by_class
+        unit = (float(np.std(y)) or 1.0) if grows else 1.0
         low = unit * least_cost(len(lengths), most, self.loss)
         high = unit * 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
         middle = unit * (16.0 if self.loss.softens else 1.0) / mean
@@ -181,7 +192,7 @@ class LinearCrossValidation(Problem):
         good enough.
         """
         budget, tol = budget or Budget(), tol / self.unit
-        dtype = np.float32 if tol >= SINGLE and self._entries >= MANY else np.float64
+        dtype = self._dtype(tol)
         with one_blas_thread:
             parts = [
                 _Part(self, number, column, jobs, params, dtype, rows, budget)
@@ -253,10 +264,12 @@ class LinearCrossValidation(Problem):
         )
         return self._moved(evaluation, params)  # type: ignore[return-value]
 
-    def refit(self, params: Params, tol: float, warm: State | None) -> np.ndarray | None:
-        """Train on all rows in double precision; return weights with the bias last, by column.
+    def refit(
+        self, params: Params, tol: float, warm: State | None
+    ) -> tuple[np.ndarray, int] | None:
+        """Train on all rows in double precision; None if that did not converge.
 
-        None if that did not converge.
+        Returns weights with the bias last, by column, and the most iterations of a column.
         """
         alone = [
             _Part(self, 0, c, [(WHOLE, c)], params, np.float64, None, Budget())
@@ -268,7 +281,8 @@ class LinearCrossValidation(Problem):
             self.workers.map(lambda part: part.train(tol, warm or {}), alone, Budget())
         if not all(part.bundle.converged for part in alone):
             return None
-        return np.array([part.weights((WHOLE, c)) for c, part in enumerate(alone)])
+        weights = np.array([part.weights((WHOLE, c)) for c, part in enumerate(alone)])
+        return weights, max(part.bundle.iterations for part in alone)
 
 
 def least_cost(n_rows: int, longest: float, loss: Loss) -> float:

@@ -180,6 +180,7 @@ class Descent:
         offset = dtype.type(bundle.matrix.scale) * last if self.free_bias else np.zeros_like(last)
         idle = np.zeros(bundle.matrix.n_rows, dtype=np.int64)
         common = *bundle.matrix.rows, dtype.type(self.scale), self.square.astype(dtype)
+        bundle.iterations += times
         for _ in range(times):
             order = self.rng.permutation(self.rows[idle[self.rows] < IDLE])
             ends = self.loss.weight, order, self.B, weights, bias, offset, idle

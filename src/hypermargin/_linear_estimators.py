@@ -58,13 +58,13 @@ class _LinearMachine(BaseEstimator):
             bias_penalty=bias_penalty,
             whole=Fold(rows[:0], weight),
         )
-        weights = problem.refit({}, self.tol, None)
-        if weights is None:
+        found = problem.refit({}, self.tol, None)
+        if found is None:
             raise FloatingPointError(
                 f"training did not converge; scale the data, lower C={self.C} or raise "
                 f"tol={self.tol}."
             )
-        adapter.install(self, weights, targets, X.dtype)
+        adapter.install(self, *found, targets, X.dtype)
 
     def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
         if not weight.any():

@@ -36,6 +36,7 @@ def newton(bundle: Bundle, tol: float, most: int) -> None:
             return
         S = bundle.system.solve(bundle.D, -gradient, FORCING, active)
         S[:, ~active] = 0
+        bundle.iterations += 1
         losses, stuck = _go(bundle, S, gradient, losses, active)
 
 

@@ -1,12 +1,13 @@
 """Systems (R + X' D X) P = B of linear machines in lanes.
 
-R is one, but for the bias.  Two ways to solve them, chosen by the number of features.
+R is one, but for the bias.  Three ways to solve them: with few features, with few features near the
+corners of a loss, with many features.  D (rows, lanes) may change from call to call; P is accurate
+to `tol`, relative to B, in every active lane.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lstsq
@@ -50,14 +51,6 @@ def project(matrix: Matrix, D: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, n
             P[:-1, lane] -= X.T @ part
             P[-1, lane] -= matrix.scale * part.sum()
     return P, G
-
-
-class System(Protocol):
-    """A way to solve for P; `D` (rows, lanes) may change from call to call."""
-
-    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
-        """Return P, accurate to `tol` relative to B in every active lane."""
-        ...
 
 
 class ConjugateGradients:
@@ -278,11 +271,3 @@ class RowByRow:
             if (gain <= tol**2 * total).all() or self.budget.expired():
                 break
         return P, bias
-
-
-def system_for(
-    matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget
-) -> ConjugateGradients | RowByRow:
-    """Return the way that suits the shape of the data."""
-    kind = ConjugateGradients if matrix.width <= FEW else RowByRow
-    return kind(matrix, penalty, used, budget)

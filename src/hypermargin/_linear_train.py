@@ -22,6 +22,7 @@ from ._linear_newton import newton
 from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
 from ._losses import Dual
 
+EXACT = 1e-6  # gradient in double precision
 STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
 MOST_STEPS, ROUGH_STEPS = 50, 15  # of Newton's method
 MOST_SWEEPS, ROUGH_SWEEPS = 300, 20  # of coordinate descent
@@ -57,7 +58,7 @@ class Bundle:
         if self.corners or (many and self.dual):
             kind = RowByRow if self.dual else LaneByLane
         self.system = kind(matrix, self.penalty, self.used, budget)
-        self.converged, self.still = True, False
+        self.converged, self.still, self.iterations = True, False, 0
         shape = matrix.n_rows, LANES
         self.W = np.zeros((matrix.width, LANES), dtype=matrix.dtype)
         self.A0 = np.zeros(shape, dtype=matrix.dtype)
@@ -87,7 +88,9 @@ class Bundle:
         elif self.corners:
             sharpen(self, tol, steps, rough)
         else:
-            newton(self, tol * balance, steps)
+            # in double precision data are few, and a step more costs nothing
+            few = self.matrix.dtype == np.float64 and not rough
+            newton(self, min(tol, EXACT) if few else tol * balance, steps)
         if watch and self.corners:
             change = dots(self.W - start, self.W - start)
             self.still = bool((change <= STILL**2 * dots(self.W, self.W)).all())

@@ -62,6 +62,7 @@ class Log:
         self.leading = leading
         self.verbose = verbose
         self.entries: list[Entry] = []
+        self.curves: dict[int, dict[str, np.ndarray]] = {}  # by the problem that they are of
 
     def recorder(
         self, prepared: Prepared, listed: Mapping[str, Any], space: Space

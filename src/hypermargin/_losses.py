@@ -86,6 +86,7 @@ class Loss:
     bias: ClassVar[bool] = True
     unreached: ClassVar[bool] = False  # whether bounds are there for the solver only
     linear: ClassVar[bool] = False  # trained by a linear system, without bounds
+    corners: ClassVar[bool] = False  # its slope jumps
     softens: ClassVar[bool] = False  # a logistic curve in place of the corner
 
     def dual(self, rows: Rows, params: Params) -> Dual:
@@ -139,6 +140,8 @@ class _Classification(_Costly):
 class Hinge(_Classification):
     """sum_i c_i max(0, m_i - y_i o_i): the weighted hinge loss of keerthi-2006, section 2."""
 
+    corners: ClassVar[bool] = True
+
     def dual(self, rows: Rows, params: Params) -> Dual:
         reach = self.costs(rows, params) * rows.y
         zero = np.zeros_like(reach)
@@ -156,6 +159,7 @@ class SmoothHinge(Hinge):
     """sum_i c_i log(1 + exp(mu (m_i - y_i o_i))) / mu: klatzer-pock, eq. (6)."""
 
     mu: float = 12.0
+    corners = False
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         dual = super().dual(rows, params)
@@ -166,6 +170,7 @@ class Logistic(Hinge):
     """sum_i c_i log(1 + exp(-y_i o_i)): kernel logistic regression."""
 
     softens = True
+    corners = False
     by_class = ("class_cost",)
 
     def dual(self, rows: Rows, params: Params) -> Dual:
@@ -249,6 +254,7 @@ class _Regression(_Costly):
 class EpsilonInsensitive(_Regression):
     """sum_i c_i max(0, |y_i - o_i| - epsilon)."""
 
+    corners = True
     hyperparameters = ("C", "epsilon")
 
     def dual(self, rows: Rows, params: Params) -> Dual:
@@ -298,6 +304,7 @@ class LeastSquaresRegression(_Regression):
 class Pinball(_Regression):
     """sum_i c_i times the pinball loss at `quantile`: of the residuals, so many are above zero."""
 
+    corners = True
     hyperparameters = ("C", "quantile")
 
     def dual(self, rows: Rows, params: Params) -> Dual:

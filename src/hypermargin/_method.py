@@ -15,7 +15,6 @@ from ._space import lattice
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
 RIVAL = 1.03  # places within this factor of the best one are descended from, too
 DEAR = 4000  # rows from which evaluations on all of them are to be few
-WORK = 1e-2  # optimality gap on the way, where there are many rows; libsvm ends at 1e-3
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
 FEW_STEPS = 2  # evaluations of a level, where there are to be few; more if they gain much
 STARTS = 2  # places from which the first level descends; twice as many if it is the only one, or
@@ -35,7 +34,7 @@ def tune(
     """
     space, bounds = objective.space, objective.space.bounds
     several = len(levels) > 1 and len(space) > 0
-    work = WORK if several else None
+    work = objective.prepared.problem.work if several else None
     level = objective.on(levels[0] if several else None, tol=work)
     try:
         if not len(space):  # nothing but listed values: a point of a grid

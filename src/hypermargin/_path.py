@@ -153,7 +153,8 @@ class _Walk:
             slope = sum(float((d * r).sum()) for d, r in zip(delta, rates, strict=True))
             gradient = {self.name: self.sign * slope / params[self.name]}
         again = None
-        if tol > objective.tol:
+        # without corners nothing is gained by a finer tolerance
+        if tol > objective.tol and self.problem.loss.corners:
             again = partial(self.settle, at, evaluation.state, gradient)
         return Visit(
             np.array([self.sign * at]), params, value, gradient, evaluation,

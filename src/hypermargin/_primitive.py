@@ -172,9 +172,9 @@ def _in_form(given: Any, found: list[float]) -> Any:
 
 
 def _criterion(estimator: Any, scoring: Any, criterion: Any, classes: Any) -> Criterion:
-    if criterion is not None:
-        return read_criterion(criterion, classes)
     logits = hasattr(read_model(estimator).adapter, "probabilities")
+    if criterion is not None:
+        return read_criterion(criterion, classes, logits)
     scorer = check_scoring(estimator, scoring)
     found, is_own = criterion_for(scorer, is_classifier(estimator), classes, logits)
     if not is_own:

@@ -118,6 +118,7 @@ class Problem:
     """
 
     most_looks = 200  # at the whole space, where rows are few
+    work = 1e-2  # tolerance on the way, where there are many rows; libsvm ends at 1e-3
 
     def __init__(
         self,

@@ -158,7 +158,8 @@ LogisticRegression, Ridge, RidgeClassifier, or a Pipeline that ends in one of th
     ----------
     curve_ : dict of ndarrays
         With "curve" and "path": the values of C (or alpha), the mean score of the folds at each
-        ("score"), and its standard error over the folds ("std_error").
+        ("score"), and its standard error over the folds ("std_error"), with the listed values of
+        the best point.
     cv_results_ : dict
         As in :class:`~sklearn.model_selection.GridSearchCV`, one row per evaluation on all rows;
         `objective` is the smooth loss, `gradient_norm` the length of its gradient with respect to
@@ -312,6 +313,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         for doubt in model.adapter.doubts(model.machine, targets):
             self._warn(f"The refitted model may differ from the search: {doubt}.")
 
+        if hasattr(self, "curve_"):
+            del self.curve_  # that of an earlier fit
         self.n_splits_ = len(splits)
         self.cv_results_ = results
         self.history_ = [entry.record for entry in log.entries]
@@ -339,6 +342,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.best_params_ = results["params"][self.best_index_]
             best = log.kept()[self.best_index_]
             self._warn_of(best)
+            if id(best.prepared) in log.curves:
+                self.curve_: dict[str, np.ndarray] = log.curves[id(best.prepared)]
         try:
             if self.refit:
                 self._refit(best, X, y, routed.estimator.fit)
@@ -383,6 +388,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     def _check_low_rank(self, model: Model) -> None:
         """Say at once if a model cannot be an expansion on landmarks."""
         machine = model.machine
+        if model.adapter.linear:
+            raise ValueError(
+                f"rank={self.rank} is for kernel machines; {machine!r} needs no landmarks."
+            )
         if getattr(machine, "loss", None) in ("smooth_hinge", "logistic"):
             raise ValueError(
                 f"rank={self.rank} is not for loss={machine.loss!r}; use 'modified_huber'."
@@ -414,11 +423,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     def _criterion(self, scorers: Any, targets: Targets) -> Criterion:
         """Return what to descend on, and say so if it is not the leading score's own form."""
         classifies = is_classifier(self.estimator)
+        logits = hasattr(read_model(self.estimator).adapter, "probabilities")
         if self.criterion is not None:
-            return read_criterion(self.criterion, targets.classes)
+            return read_criterion(self.criterion, targets.classes, logits)
         if isinstance(scorers, _MultimetricScorer):
             scorers = scorers._scorers[self._leading_metric(scorers)]
-        logits = hasattr(read_model(self.estimator).adapter, "probabilities")
         criterion, is_own = criterion_for(scorers, classifies, targets.classes, logits)
         if not is_own:
             self._warn(default_surrogate_message(scorers, criterion))
@@ -509,7 +518,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         walk = trace if method == "curve" else follow
         curve = walk(objective, log.rater(prepared))
         if curve is not None:
-            self.curve_ = {strength: curve.values, "score": curve.scores, "std_error": curve.errors}
+            log.curves[id(prepared)] = {
+                strength: curve.values,
+                "score": curve.scores,
+                "std_error": curve.errors,
+            }
 
     def _space(self, prepared: Prepared, ranges: Mapping[str, Any]) -> Space:
         model = prepared.model
@@ -642,10 +655,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """
         best = clone(self.estimator).set_params(**clone(params, safe=False))
         model = read_model(best)
-        if model.adapter.linear and self._install(model, entry, X, y, fit_params):
-            return best
         if model.adapter.linear:
-            return best.fit(X, y, **fit_params)
+            installed = self._install(model, entry, X)
+            return best if installed else best.fit(X, y, **fit_params)
         # libsvm would stop at max_iter, and that is what was asked for
         ours = can_install(model.machine) and model.machine.max_iter == -1
         if self.rank is not None:
@@ -667,23 +679,22 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     )
         return best.fit(X, y, **fit_params)
 
-    def _install(
-        self, model: Model, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any]
-    ) -> bool:
+    def _install(self, model: Model, entry: Entry, X: Any) -> bool:
         """Give a linear model the weights of the machine that was trained on all rows all along.
 
-        They are trained to the estimator's own tolerance first.
+        They are trained to the estimator's own tolerance first.  Returns whether that can be done.
         """
         prepared, adapter = entry.prepared, model.adapter
-        if prepared is None or model.transformers is not None:
+        assert isinstance(adapter, LinearAdapter)
+        if prepared is None or model.transformers is not None or not adapter.installs:
             return False
         assert isinstance(prepared.problem, LinearCrossValidation)
-        assert isinstance(adapter, LinearAdapter)
         problem, values = prepared.problem, model.bare(entry.point)
-        weights = problem.refit(values, float(model.machine.tol), entry.state)
-        dtype = problem.designs[0].points.dtype
-        if weights is None or not adapter.install(model.machine, weights, prepared.targets, dtype):
+        found = problem.refit(values, float(model.machine.tol), entry.state)
+        if found is None:
             return False
+        dtype = problem.designs[0].points.dtype
+        adapter.install(model.machine, *found, prepared.targets, dtype)
         validate_data(model.machine, X, skip_check_array=True)
         return True
 

@@ -132,8 +132,8 @@ def criterion_for(
     return CRITERIA["accuracy" if is_classifier else "neg_mean_squared_error"], False
 
 
-def read_criterion(given: Any, classes: np.ndarray | None) -> Criterion:
-    """Return the criterion that a user has named, made or written."""
+def read_criterion(given: Any, classes: np.ndarray | None, logits: bool = False) -> Criterion:
+    """Return the criterion that a user has named, made or written; `logits` as above."""
     if isinstance(given, str):
         if given not in CRITERIA:
             raise ValueError(f"criterion={given!r} is unknown; use one of {sorted(CRITERIA)}.")
@@ -143,4 +143,4 @@ def read_criterion(given: Any, classes: np.ndarray | None) -> Criterion:
     if not isinstance(given, Criterion):
         return UserCriterion(given, classes)
     given.check(None if classes is None else len(classes))
-    return given
+    return given.of_logits() if logits and hasattr(given, "of_logits") else given
