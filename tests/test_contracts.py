@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from hypermargin._adapters import ADAPTERS, SVCAdapter
 from hypermargin._confusion import ExpectedCost, SmoothBalancedError, SmoothError
 from hypermargin._kernels import KERNELS, Points, make_kernel
-from hypermargin._losses import LOSSES, Rows
+from hypermargin._losses import LOSSES, NAMELESS, Rows
 from hypermargin._optimisers import OPTIMISERS
 from hypermargin._rowwise import SmoothAbsoluteError
 from hypermargin._space import Dimension, Space, lattice
@@ -78,13 +78,19 @@ def loss(request):
     return request.param()
 
 
-def names_of(loss, n_classes=2):
-    return [*loss.hyperparameters, *(f"{n}[{k}]" for n in loss.by_class for k in range(n_classes))]
+def names_of(loss, n_parts=2):
+    return [*loss.hyperparameters, *(f"{n}[{k}]" for n in loss.by_part for k in range(n_parts))]
 
 
 def test_losses_pull_cotangents_back(loss):
     y = np.where(RNG.uniform(size=12) < 0.5, -1.0, 1.0)
-    rows = Rows(y, RNG.uniform(0.5, 2.0, (2, 12)), (y > 0).astype(int))
+    parts = {
+        "class": (y > 0).astype(int),
+        "machine": np.arange(12) // 6,
+        "group": np.arange(12) % 2,
+    }
+    parts["group"][:3] = NAMELESS
+    rows = Rows(y, RNG.uniform(0.5, 2.0, (2, 12)), parts)
     params = {name: RNG.uniform(0.5, 2.0) for name in names_of(loss)}
     dual = loss.dual(rows, params)
     fields = ("target", "lower", "upper", "kink", "ridge")
@@ -108,7 +114,7 @@ def test_losses_pull_cotangents_back(loss):
 
 
 def test_losses_propose_ranges(loss):
-    for name in (*loss.hyperparameters, *loss.by_class):
+    for name in (*loss.hyperparameters, *loss.by_part):
         d = loss.dimension(name, RNG.normal(size=20), 1.0)
         assert 0 < d.low < d.high
 

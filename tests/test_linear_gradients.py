@@ -34,9 +34,9 @@ def make_problem(loss, form=np.asarray, bias="penalised", n=48, d=4, n_folds=3, 
     X = rng.normal(size=(n, d))
     y = X @ rng.normal(size=d) + 0.7 * rng.normal(size=n)
     X = form(X * (rng.random(X.shape) < 0.8))
-    group = np.zeros(n, dtype=int)
-    if loss.by_class:
-        group = (y > 0).astype(int)
+    parts = {"group": rng.integers(0, 2, n)}
+    if loss.classifies:
+        parts |= {"class": (y > 0).astype(int), "machine": np.zeros(n, dtype=int)}
         y = np.where(y > 0, 1.0, -1.0)
     weight, number = rng.uniform(0.5, 2.0, n), np.arange(n) % n_folds
     folds = [Fold(np.flatnonzero(number == f), weight * (number != f)) for f in range(n_folds)]
@@ -44,7 +44,7 @@ def make_problem(loss, form=np.asarray, bias="penalised", n=48, d=4, n_folds=3, 
     return LinearCrossValidation(
         [Design(X, np.arange(n), tuple(range(n_folds)))],
         folds,
-        [Column(np.ones(n, dtype=bool), y, group)],
+        [Column(np.ones(n, dtype=bool), y, parts)],
         loss,
         dict(VALUES),
         intercept=intercept,

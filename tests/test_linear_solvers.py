@@ -14,7 +14,7 @@ from hypermargin._losses import Hinge, Logistic, Rows, SquaredHinge
 
 def bundle(loss, solver, d=4):
     X, y = make_data(2, n=60, d=d)
-    rows = Rows(2.0 * y - 1.0, np.ones(len(y)), y)
+    rows = Rows(2.0 * y - 1.0, np.ones(len(y)), {"class": y})
     weight = np.ones((len(y), LANES))
     lanes = LaneLoss.of(_unit_dual(loss, rows, {"C": 0.5}), weight, np.dtype(float))
     matrix = as_matrix(X, float, Workers(1), 1.0)

@@ -166,7 +166,7 @@ def test_only_the_latest_pullback_can_be_used():
 def test_landmarks_have_the_classes_in_their_proportions():
     y = np.repeat([-1.0, 1.0], [900, 100])
     order, n_classes = landmark_order(
-        [Column(np.ones(1000, dtype=bool), y, np.zeros(1000, dtype=int))], np.random.default_rng(0)
+        [Column(np.ones(1000, dtype=bool), y, {})], np.random.default_rng(0)
     )
     assert n_classes == 2
     assert sorted(order) == list(range(1000))

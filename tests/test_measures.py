@@ -26,7 +26,7 @@ from hypermargin import (
     criteria,
     value_and_grad,
 )
-from hypermargin._losses import CLASSIFICATION, REGRESSION
+from hypermargin._losses import CLASSIFICATION, PART, REGRESSION
 from hypermargin._ranking import SmoothCounts
 from hypermargin.criteria import (
     CRITERIA,
@@ -43,7 +43,7 @@ OF_NUMBERS = [name for name in CRITERIA if name not in OF_CLASSES]
 
 
 def knobs_of(loss, n_classes=2):
-    by_class = CLASSIFICATION[loss].by_class
+    by_class = [name for name in CLASSIFICATION[loss].by_part if PART[name] == "class"]
     values = np.linspace(0.7, 1.6, n_classes)
     found = {f"{name}[{k}]": v for name in by_class for k, v in enumerate(values)}
     return found | ({"threshold": 0.15} if n_classes == 2 else {})
@@ -203,7 +203,7 @@ def test_a_threshold_moves_predictions_and_nothing_else():
     ("params", "message"),
     [
         ({"class_cost": (1.0, 0.0)}, "class_cost.*must be positive"),
-        ({"class_cost": (1.0, 2.0, 3.0)}, "class_cost.*3 values, but y has 2 classes"),
+        ({"class_cost": (1.0, 2.0, 3.0)}, "class_cost.*3 values, but there are 2 classes"),
         ({"class_cost": {"no": 2.0}}, "class_cost names 'no', which is none of the classes"),
         ({"margin": -1.0}, "margin.*must be positive"),
         ({"margin": (1.0, np.nan)}, "margin.*must be positive"),

@@ -8,7 +8,7 @@ splits its targets into the columns that its machines are trained on, and turns 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -19,8 +19,15 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ._kernels import Kernel, Params, make_kernel
-from ._losses import CLASSIFICATION, REGRESSION, Loss, SmoothHinge
+from ._losses import CLASSIFICATION, PART, REGRESSION, Loss, SmoothHinge
 from ._problem import Column
+
+# why there may be no parts of a kind
+MISSING = {
+    "class": "is for classifiers",
+    "machine": "is for more than two classes, each of which has a machine",
+    "group": "needs the groups of the rows; give them to fit as cost_groups",
+}
 
 
 @dataclass(frozen=True)
@@ -30,20 +37,43 @@ class Targets:
     y : class numbers for classifiers, shape (n,); floats (n, n_targets) for regressors
     classes : the labels that the numbers stand for; None for regressors
     scale : the unit in which outputs and optimality gaps are to be read
+    groups : the labels of groups of rows that have hyperparameters of their own, if there are any
     """
 
     y: np.ndarray
     classes: np.ndarray | None
     columns: list[Column]
     scale: float
+    groups: np.ndarray | None = None
+
+    def labels(self, name: str) -> list:
+        """Return the labels of what a hyperparameter has a value for each of.
+
+        Machines have the labels of the classes that they tell from the rest.
+        """
+        found = self.groups if PART[name] == "group" else self.classes
+        if found is None or PART[name] not in self.columns[0].parts:
+            raise ValueError(f"{name} {MISSING[PART[name]]}.")
+        return found.tolist()
+
+    def in_groups(self, cost_groups: Any) -> Targets:
+        """Return the targets with the group of every row, if groups are given."""
+        if cost_groups is None:
+            return self
+        given = column_or_1d(cost_groups)
+        if len(given) != len(self.y):
+            raise ValueError(f"cost_groups has {len(given)} entries, but there are {len(self.y)}.")
+        groups, number = np.unique(given, return_inverse=True)
+        columns = [replace(c, parts={**c.parts, "group": number}) for c in self.columns]
+        return replace(self, columns=columns, groups=groups)
 
 
 class Adapter:
     """How one kind of estimator is trained, tuned and read."""
 
     estimator: ClassVar[type[BaseEstimator]]
-    # names of the loss's hyperparameters by class, by what the estimator calls them
-    by_class: ClassVar[dict[str, str]] = {}
+    # names of the loss's hyperparameters by part, by what the estimator calls them
+    by_part: ClassVar[dict[str, str]] = {}
     # whether a threshold for two classes is tuned by moving outputs, and is no parameter of it
     wraps_threshold: ClassVar[bool] = False
     # which numbers the estimator accepts for a hyperparameter; any, where it is not listed
@@ -56,6 +86,9 @@ class Adapter:
         "class_cost": "positive",
         "class_weight": "positive",
         "margin": "positive",
+        "machine_cost": "positive",
+        "group_cost": "positive",
+        "group_epsilon": "positive",
     }
 
     linear: ClassVar[bool] = False  # whether it has no kernel
@@ -92,18 +125,16 @@ class Adapter:
         """Return the names of what is tuned only on demand; `threshold` moves outputs."""
         return ()
 
-    def values_by_class(
-        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
-    ) -> Params:
-        """Return hyperparameters by class, by the names of the loss.
+    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+        """Return hyperparameters by part, by the names of the loss.
 
-        They are what classes have that are not among those tuned.
+        They are what parts have that are not among those tuned.
         """
         return {}
 
-    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
-        """Return a parameter of the estimator that has these values for the classes."""
-        return tuple(values)
+    def assemble(self, name: str, values: dict[Any, float]) -> Any:
+        """Return a parameter of the estimator that has these values, by label."""
+        return values
 
     def values(self, estimator: Any) -> Params:
         """Return the hyperparameters that are plain numbers."""
@@ -140,23 +171,18 @@ class Adapter:
 class WeightedClasses:
     """Classifiers whose classes have weights, and that a threshold can be put around."""
 
-    by_class: ClassVar[dict[str, str]] = {"class_weight": "class_cost"}
+    by_part: ClassVar[dict[str, str]] = {"class_weight": "class_cost"}
     wraps_threshold: ClassVar[bool] = True
 
     def knobs(self, estimator: Any) -> tuple[str, ...]:
         return ("class_weight", "threshold")
-
-    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
-        return dict(zip(classes.tolist(), values, strict=True))
 
     def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
         classes = np.asarray(targets.classes)
         per_class = compute_class_weight(estimator.class_weight, classes=classes, y=classes[y])
         return per_class[y]
 
-    def values_by_class(
-        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
-    ) -> Params:
+    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
         if "class_weight" not in tuned:  # they are in the weights of the rows
             return {}
         labels = np.asarray(targets.classes)
@@ -164,10 +190,30 @@ class WeightedClasses:
         return {f"class_cost[{k}]": float(weight) for k, weight in enumerate(weights)}
 
 
-class OwnKnobs:
+class OwnParts:
+    """Estimators of our own, with hyperparameters by part that have the names of the loss's."""
+
+    by_part: ClassVar[dict[str, str]] = {}
+
+    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+        values = {}
+        for name in self.by_part:
+            given = getattr(estimator, name)
+            if given is None:
+                continue
+            for k, value in enumerate(by_label(name, given, targets.labels(name))):
+                values[f"{name}[{k}]"] = value
+        return values
+
+    def assemble(self, name: str, values: dict[Any, float]) -> Any:
+        # classes are in the order of `classes_`; groups have no such place
+        return values if PART[name] == "group" else tuple(values.values())
+
+
+class OwnKnobs(OwnParts):
     """Classifiers of our own: a choice of losses, costs and margins by class, a threshold."""
 
-    by_class: ClassVar[dict[str, str]] = {"class_cost": "class_cost", "margin": "margin"}
+    by_part: ClassVar[dict[str, str]] = {n: n for n in ("class_cost", "margin", "group_cost")}
     wraps_threshold: ClassVar[bool] = False
 
     def loss(self, estimator: Any) -> Loss:
@@ -176,35 +222,31 @@ class OwnKnobs:
         return CLASSIFICATION[estimator.loss]()
 
     def knobs(self, estimator: Any) -> tuple[str, ...]:
-        return (*self.loss(estimator).by_class, "threshold")
-
-    def assemble(self, name: str, values: list[float], classes: Any) -> Any:
-        return tuple(values)
+        known = self.loss(estimator).by_part
+        return (*(name for name in self.by_part if name in known), "threshold")
 
     def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
         return np.ones(len(y))
 
-    def values_by_class(
-        self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()
-    ) -> Params:
-        classes = np.asarray(targets.classes).tolist()
-        values = {}
-        for name in ("class_cost", "margin"):
-            for k, value in enumerate(by_class(name, getattr(estimator, name), classes)):
-                values[f"{name}[{k}]"] = value
-        if len(classes) == 2:
+    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+        values = super().values_by_part(estimator, targets, tuned)
+        if len(np.asarray(targets.classes)) == 2:
             values["threshold"] = float(estimator.threshold)
         return values
 
 
-class OwnLosses:
-    """Regressors of our own: a choice of losses."""
+class OwnLosses(OwnParts):
+    """Regressors of our own: a choice of losses, costs and tubes by group."""
+
+    by_part: ClassVar[dict[str, str]] = {n: n for n in ("group_cost", "group_epsilon")}
 
     def loss(self, estimator: Any) -> Loss:
         return REGRESSION[estimator.loss]()
 
     def knobs(self, estimator: Any) -> tuple[str, ...]:
-        return ("quantile",) if estimator.loss == "pinball" else ()
+        known = self.loss(estimator).by_part
+        quantile = ("quantile",) if estimator.loss == "pinball" else ()
+        return (*quantile, *(name for name in self.by_part if name in known))
 
 
 class SingleTarget:
@@ -213,7 +255,7 @@ class SingleTarget:
     def targets(self, y: Any) -> Targets:
         y = column_or_1d(y, warn=True).astype(float)
         everyone = np.ones(len(y), dtype=bool)
-        column = Column(everyone, y, np.zeros(len(y), dtype=int))
+        column = Column(everyone, y, {})
         return Targets(y[:, None], None, [column], float(np.std(y)) or 1.0)
 
 
@@ -223,8 +265,8 @@ class ManyTargets:
     def targets(self, y: Any) -> Targets:
         y = np.asarray(y, dtype=float)
         table = y.reshape(len(y), -1)
-        everyone, group = np.ones(len(y), dtype=bool), np.zeros(len(y), dtype=int)
-        columns = [Column(everyone, column, group) for column in table.T.copy()]
+        everyone = np.ones(len(y), dtype=bool)
+        columns = [Column(everyone, column, {}) for column in table.T.copy()]
         return Targets(table, None, columns, float(np.std(table)) or 1.0)
 
 
@@ -241,18 +283,19 @@ def read_classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, numbers
 
 
-def by_class(name: str, given: Any, classes: list) -> list[float]:
-    """Read a parameter that has a value for each class, or say what is wrong with it."""
-    if given is None or isinstance(given, Real):
-        values = [1.0 if given is None else given] * len(classes)
+def by_label(name: str, given: Any, labels: list) -> list[float]:
+    """Read a parameter that has a value for each part, or say what is wrong with it."""
+    if isinstance(given, Real):
+        values = [given] * len(labels)
     elif isinstance(given, Mapping):
-        check_labels(name, given, classes)
-        values = [given.get(label, 1.0) for label in classes]
+        check_labels(name, given, labels)
+        values = [given.get(label, 1.0) for label in labels]
     else:
         values = list(given)
-        if len(values) != len(classes):
+        if len(values) != len(labels):
             raise ValueError(
-                f"{name}={given!r} has {len(values)} values, but y has {len(classes)} classes."
+                f"{name}={given!r} has {len(values)} values, but there are {len(labels)} "
+                f"{plural(name)}."
             )
     for value in values:
         if not isinstance(value, Real) or not np.isfinite(float(value)) or value <= 0:
@@ -260,10 +303,16 @@ def by_class(name: str, given: Any, classes: list) -> list[float]:
     return [float(value) for value in values]
 
 
-def check_labels(name: str, given: Mapping, classes: list) -> None:
-    """Say so if something that is given by class names none, or one that y does not have."""
+def plural(name: str) -> str:
+    """Return what a hyperparameter by part has a value for each of."""
+    return "groups" if PART.get(name) == "group" else "classes"
+
+
+def check_labels(name: str, given: Mapping, labels: list) -> None:
+    """Say so if something that is given by part names none, or one that there is not."""
+    parts = plural(name.rpartition("__")[2])
     if not given:
-        raise ValueError(f"{name} is an empty dict; name at least one of the classes {classes}.")
+        raise ValueError(f"{name} is an empty dict; name at least one of the {parts} {labels}.")
     for label in given:
-        if label not in classes:
-            raise ValueError(f"{name} names {label!r}, which is none of the classes {classes}.")
+        if label not in labels:
+            raise ValueError(f"{name} names {label!r}, which is none of the {parts} {labels}.")

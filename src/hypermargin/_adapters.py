@@ -13,7 +13,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from ._adapter import Adapter, check_labels
+from ._adapter import Adapter, Targets, check_labels
 from ._kernel_adapters import (
     KernelRidgeAdapter,
     KernelSVCAdapter,
@@ -89,18 +89,19 @@ class Model:
         """Return which numbers are accepted for a parameter of the whole."""
         return self.adapter.signs.get(name.removeprefix(self.prefix), "any")
 
-    def is_by_class(self, name: str) -> bool:
-        """Whether a parameter of the whole has a value for each class."""
-        return name.removeprefix(self.prefix) in self.adapter.by_class
+    def is_by_part(self, name: str) -> bool:
+        """Whether a parameter of the whole has a value for each class, machine or group."""
+        return name.removeprefix(self.prefix) in self.adapter.by_part
 
-    def flat(self, name: str, given: Any, classes: Any) -> dict[str, Any]:
+    def flat(self, name: str, given: Any, targets: Targets) -> dict[str, Any]:
         """Return what is given for a parameter by flat names, such as ``class_cost[1]``.
 
-        A dict by label is for the classes that it names, anything else for every class.
+        A dict by label is for the parts that it names, anything else for every part.
         """
-        if not self.is_by_class(name):
+        if not self.is_by_part(name):
             return {name: given}
-        labels, base = classes.tolist(), self.adapter.by_class[name.removeprefix(self.prefix)]
+        base = self.adapter.by_part[name.removeprefix(self.prefix)]
+        labels = targets.labels(base)
         if not isinstance(given, Mapping):
             given = dict.fromkeys(labels, given)
         check_labels(name, given, labels)
@@ -108,31 +109,34 @@ class Model:
             f"{self.prefix}{base}[{labels.index(label)}]": value for label, value in given.items()
         }
 
-    def nested(self, point: Mapping[str, float], classes: Any) -> dict[str, Any]:
-        """Undo `flat`: values by class come as dicts by label."""
-        names = {base: name for name, base in self.adapter.by_class.items()}
+    def nested(self, point: Mapping[str, float], targets: Targets) -> dict[str, Any]:
+        """Undo `flat`: values by part come as dicts by label."""
+        names = {base: name for name, base in self.adapter.by_part.items()}
         found: dict[str, Any] = {}
         for name, value in point.items():
             base, bracket, number = name.removeprefix(self.prefix).partition("[")
             if bracket:
-                label = classes.tolist()[int(number[:-1])]
+                label = targets.labels(base)[int(number[:-1])]
                 found.setdefault(self.prefix + names[base], {})[label] = value
             else:
                 found[name] = value
         return found
 
     def assembled(
-        self, point: Mapping[str, float], values: Mapping[str, float], classes: Any
+        self, point: Mapping[str, float], values: Mapping[str, float], targets: Targets
     ) -> dict[str, Any]:
         """Return a point as parameters of the whole.
 
-        Of parameters by class, those of classes that are not in the point are among the values.
+        Of parameters by part, those of parts that are not in the point are among the values, or 1.
         """
-        params = self.nested(point, classes)
-        for name in filter(self.is_by_class, params):
-            everyone = self.bare(self.flat(name, None, classes))
-            found = {**values, **self.bare(point)}
-            params[name] = self.adapter.assemble(name, [found[n] for n in everyone], classes)
+        params = self.nested(point, targets)
+        found = {**values, **self.bare(point)}
+        for name in filter(self.is_by_part, params):
+            own = name.removeprefix(self.prefix)
+            labels = targets.labels(self.adapter.by_part[own])
+            flat = self.bare(self.flat(name, None, targets))
+            every = [found.get(each, 1.0) for each in flat]
+            params[name] = self.adapter.assemble(own, dict(zip(labels, every, strict=True)))
         return params
 
 

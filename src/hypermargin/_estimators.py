@@ -48,14 +48,14 @@ class _KernelMachine(BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _train(self, X: Any, targets: Targets, sample_weight: Any) -> None:
+    def _train(self, X: Any, targets: Targets, sample_weight: Any, cost_groups: Any) -> None:
         """Train one machine per column, and keep the rows that any of them needs."""
         if self.kernel == "precomputed":
             check_square(X)
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-        adapter, points = self._adapter, Points.of(X)
+        adapter, points, targets = self._adapter, Points.of(X), targets.in_groups(cost_groups)
         self._check_weight(weight, targets)
-        values = adapter.values(self) | adapter.values_by_class(self, targets)
+        values = adapter.values(self) | adapter.values_by_part(self, targets)
         if "gamma" not in values:
             values["gamma"] = adapter.gamma(self, X)
         problem = CrossValidation(
@@ -220,6 +220,9 @@ default="hinge"
         Factor on C for each class, in the order of `classes_`, or by label; None is 1 for all.
     margin : float, array-like or dict, default=1.0
         The margin that rows of a class are to have.
+    group_cost : array-like or dict, default=None
+        Factor on C for each group of rows, by label, or in the order of the sorted labels; `fit`
+        is told the groups as `cost_groups`.
     threshold : float, default=0.0
         For two classes, the output above which `predict` says the second one.
     tol : float, default=1e-3
@@ -264,6 +267,7 @@ default="hinge"
         "mu": [Interval(Real, 0, None, closed="neither")],
         "class_cost": ["array-like", dict, None],
         "margin": [Real, "array-like", dict],
+        "group_cost": ["array-like", dict, None],
         "threshold": [Interval(Real, None, None, closed="neither")],
     }
 
@@ -279,6 +283,7 @@ default="hinge"
         mu: float = 12.0,
         class_cost: Any = None,
         margin: Any = 1.0,
+        group_cost: Any = None,
         threshold: float = 0.0,
         tol: float = 1e-3,
         memory_limit: float = 4000,
@@ -292,12 +297,13 @@ default="hinge"
         self.mu = mu
         self.class_cost = class_cost
         self.margin = margin
+        self.group_cost = group_cost
         self.threshold = threshold
         self.tol = tol
         self.memory_limit = memory_limit
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None) -> KernelSVC:
         """Train on all rows.
 
         Parameters
@@ -308,13 +314,15 @@ default="hinge"
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors on C for each row.
+        cost_groups : array-like of shape (n_samples,), default=None
+            Labels of the groups that `group_cost` is for.
 
         Returns
         -------
         self : KernelSVC
         """
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", accept_sparse="csr")
-        self._train(X, self._read(y), sample_weight)
+        self._train(X, self._read(y), sample_weight, cost_groups)
         return self
 
 
@@ -342,6 +350,9 @@ default="epsilon_insensitive"
         Residuals up to it cost nothing, with the first two losses.
     quantile : float, default=0.5
         Which quantile of the target the pinball loss fits.
+    group_cost, group_epsilon : array-like or dict, default=None
+        Factors on C and on epsilon for each group of rows, by label, or in the order of the sorted
+        labels; `fit` is told the groups as `cost_groups`.
     tol : float, default=1e-3
         Optimality gap to train to, in units of the target's standard deviation.
     memory_limit : float, default=4000
@@ -372,6 +383,8 @@ default="epsilon_insensitive"
         "loss": [StrOptions(set(REGRESSION))],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
+        "group_cost": ["array-like", dict, None],
+        "group_epsilon": ["array-like", dict, None],
     }
 
     def __init__(
@@ -385,6 +398,8 @@ default="epsilon_insensitive"
         loss: str = "epsilon_insensitive",
         epsilon: float = 0.1,
         quantile: float = 0.5,
+        group_cost: Any = None,
+        group_epsilon: Any = None,
         tol: float = 1e-3,
         memory_limit: float = 4000,
     ):
@@ -396,11 +411,13 @@ default="epsilon_insensitive"
         self.loss = loss
         self.epsilon = epsilon
         self.quantile = quantile
+        self.group_cost = group_cost
+        self.group_epsilon = group_epsilon
         self.tol = tol
         self.memory_limit = memory_limit
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVR:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None) -> KernelSVR:
         """Train on all rows.
 
         Parameters
@@ -411,6 +428,8 @@ default="epsilon_insensitive"
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors on C for each row.
+        cost_groups : array-like of shape (n_samples,), default=None
+            Labels of the groups that `group_cost` and `group_epsilon` are for.
 
         Returns
         -------
@@ -419,7 +438,7 @@ default="epsilon_insensitive"
         X, y = validate_data(
             self, X, y, dtype=np.float64, order="C", accept_sparse="csr", y_numeric=True
         )
-        self._train(X, self._adapter.targets(y), sample_weight)
+        self._train(X, self._adapter.targets(y), sample_weight, cost_groups)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -222,10 +222,15 @@ class _View:
         self.roster = Roster.of(self.members)
         targets = [c.target[self.rows[m]] for c, m in zip(problem.columns, self.members)]
         self.y = np.concatenate(targets)
-        groups = [c.group[self.rows[m]] for c, m in zip(problem.columns, self.members)]
+        parts = {
+            kind: np.concatenate(
+                [c.parts[kind][self.rows[m]] for c, m in zip(problem.columns, self.members)]
+            )
+            for kind in problem.n_parts
+        }
         weight = np.stack([problem.folds[f].weight[self.rows] for f in self.folds])
         weight = np.ascontiguousarray(weight[:, self.roster.rows])
-        self.of_loss = Rows(self.y, weight, np.concatenate(groups))
+        self.of_loss = Rows(self.y, weight, parts)
         self.groups = [
             (rows, columns, np.stack([self._places(rows, c) for c in columns], axis=1))
             for rows, columns in self._groups(problem)

@@ -73,7 +73,11 @@ class SVCAdapter(_Libsvm, WeightedClasses, Adapter):
     def targets(self, y: Any) -> Targets:
         classes, numbers = read_classes(y)
         columns = [
-            Column((numbers == i) | (numbers == j), np.where(numbers == j, 1.0, -1.0), numbers)
+            Column(
+                (numbers == i) | (numbers == j),
+                np.where(numbers == j, 1.0, -1.0),
+                {"class": numbers},
+            )
             for i, j in combinations(range(len(classes)), 2)
         ]
         return Targets(numbers, classes, columns, 1.0)

@@ -85,8 +85,6 @@ class LinearCrossValidation(Problem):
         1 if the bias is penalised like a weight, 0 if it is not.
     whole : Fold, optional
         All rows in training, for a machine that is trained on them beside the folds.
-    n_groups : int, optional
-        Number of classes that may have hyperparameters of their own.
     unit : float
         The unit of the targets.
     solver : {"primal", "dual"}, optional
@@ -108,13 +106,11 @@ class LinearCrossValidation(Problem):
         intercept: float = 1.0,
         bias_penalty: float = 1.0,
         whole: Fold | None = None,
-        n_groups: int | None = None,
         unit: float = 1.0,
         solver: str | None = None,
     ):
         super().__init__(designs, folds, columns, loss, values, workers)
         self.intercept, self.bias_penalty, self.whole = intercept, bias_penalty, whole
-        self.n_groups = n_groups or self.n_groups
         self.unit = unit
         self.solver = solver
         self._matrices: dict[Any, tuple[np.ndarray, Matrix]] = {}
@@ -153,7 +149,7 @@ class LinearCrossValidation(Problem):
         for name in names:
             if name in self.loss.hyperparameters[:1]:
                 found[name] = self._strength(name, y)
-            elif name in (*self.loss.hyperparameters, *self.loss.by_class):
+            elif name in (*self.loss.hyperparameters, *self.loss.by_part):
                 found[name] = self.loss.dimension(name, y, 1.0)
         return found
 
@@ -164,7 +160,7 @@ class LinearCrossValidation(Problem):
         most = float(lengths.max(initial=0.0)) or 1.0
         mean = float(matrix.squares().mean()) or 1.0
         # slopes of a loss that grows linearly do not grow with the residuals: costs have to
-        grows = self.loss.corners and not self.loss.by_class
+        grows = self.loss.corners and not self.loss.classifies
         unit = (float(np.std(y)) or 1.0) if grows else 1.0
         low = unit * least_cost(len(lengths), most, self.loss)
         high = unit * 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
@@ -317,7 +313,9 @@ class _Part:
         self.rows, self.matrix = problem.matrix(number, dtype, rows)
         self.params = {**problem.values, **problem.designs[number].fixed, **params}
         of = problem.columns[column]
-        self.of_loss = Rows(of.target[self.rows], np.ones(len(self.rows)), of.group[self.rows])
+        parts = {kind: part[self.rows] for kind, part in of.parts.items()}
+        self.of_loss = Rows(of.target[self.rows], np.ones(len(self.rows)), parts)
+        self._own = f"machine_cost[{column}]"
         weight = np.zeros((len(self.rows), LANES), dtype=dtype)
         self.test = {}
         for lane, (f, _) in enumerate(jobs):
@@ -332,7 +330,7 @@ class _Part:
     @property
     def balance(self) -> float:
         """The share of the smaller class, as in chu-2015, eq. (28); 1 for regressors."""
-        if not self.problem.loss.by_class:
+        if not self.problem.loss.classifies:
             return 1.0
         share = float((self.of_loss.y > 0).mean())
         return max(min(share, 1.0 - share), 1.0 / len(self.of_loss.y))
@@ -340,7 +338,9 @@ class _Part:
     @property
     def cost(self) -> float:
         """How the losses of all rows are scaled by C, or by 1 / alpha."""
-        return self.params["C"] if "C" in self.params else 1.0 / self.params["alpha"]
+        if "alpha" in self.params:
+            return 1.0 / self.params["alpha"]
+        return self.params["C"] * self.params.get(self._own, 1.0)
 
     def train(self, tol: float, warm: State, rough: bool = False, watch: bool = False) -> None:
         bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]

@@ -25,6 +25,7 @@ from ._adapter import (
     read_classes,
 )
 from ._losses import (
+    NAMELESS,
     EpsilonInsensitive,
     Hinge,
     Logistic,
@@ -93,15 +94,20 @@ class _OneAgainstRest(WeightedClasses):
         classes, numbers = read_classes(y)
         everyone = np.ones(len(numbers), dtype=bool)
         if len(classes) == 2:
-            return Targets(numbers, classes, [Column(everyone, 2.0 * numbers - 1.0, numbers)], 1.0)
+            column = Column(everyone, 2.0 * numbers - 1.0, {"class": numbers})
+            return Targets(numbers, classes, [column], 1.0)
         columns = [
-            Column(everyone, np.where(numbers == k, 1.0, -1.0), self.groups(numbers, k))
+            Column(
+                everyone,
+                np.where(numbers == k, 1.0, -1.0),
+                {"class": self.parts(numbers, k), "machine": np.full(len(numbers), k)},
+            )
             for k in range(len(classes))
         ]
         return Targets(numbers, classes, columns, 1.0)
 
-    def groups(self, numbers: np.ndarray, k: int) -> np.ndarray:
-        """Return whose hyperparameters rows have in the machine of class k."""
+    def parts(self, numbers: np.ndarray, k: int) -> np.ndarray:
+        """Return the class whose hyperparameters rows have in the machine of class k."""
         return numbers
 
     def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
@@ -133,9 +139,8 @@ class LinearSVCAdapter(_OneAgainstRest, _Liblinear):
     def loss(self, estimator: Any) -> Loss:
         return Hinge() if estimator.loss == "hinge" else SquaredHinge()
 
-    def groups(self, numbers: np.ndarray, k: int) -> np.ndarray:
-        # LIBLINEAR weighs the one class; the rest is a class without a name
-        return np.where(numbers == k, k, numbers.max() + 1)
+    def parts(self, numbers: np.ndarray, k: int) -> np.ndarray:
+        return np.where(numbers == k, k, NAMELESS)  # LIBLINEAR weighs the one class only
 
     def refuse(self, estimator: Any) -> str | None:
         if estimator.penalty != "l2":
@@ -193,6 +198,8 @@ class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
 
 
 class LinearClassifierAdapter(OwnKnobs, _OneAgainstRest, _Liblinear):
+    by_part: ClassVar[dict[str, str]] = {**OwnKnobs.by_part, "machine_cost": "machine_cost"}
+
     @property
     def estimator(self) -> type[BaseEstimator]:  # type: ignore[override]
         from ._linear_estimators import LinearClassifier  # which asks this adapter how to train
@@ -230,7 +237,7 @@ class RidgeAdapter(ManyTargets, LinearAdapter):
 class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
     estimator = RidgeClassifier
     installs = False
-    by_class: ClassVar[dict[str, str]] = {}
+    by_part: ClassVar[dict[str, str]] = {}
 
     def loss(self, estimator: Any) -> Loss:
         return Squared()

@@ -41,18 +41,19 @@ class _LinearMachine(BaseEstimator):
             self, X, y, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", **options
         )
 
-    def _train(self, X: Any, targets: Targets, sample_weight: Any) -> None:
+    def _train(self, X: Any, targets: Targets, sample_weight: Any, cost_groups: Any) -> None:
         """Train one machine per column on all rows."""
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         self._check_weight(weight, targets)
         adapter, rows = self._adapter, np.arange(X.shape[0])
+        targets = targets.in_groups(cost_groups)
         intercept, bias_penalty = adapter.intercept(self)
         problem = LinearCrossValidation(
             [Design(X, rows, ())],
             [],
             targets.columns,
             adapter.loss(self),
-            adapter.values(self) | adapter.values_by_class(self, targets),
+            adapter.values(self) | adapter.values_by_part(self, targets),
             Workers(1),
             intercept=intercept,
             bias_penalty=bias_penalty,
@@ -97,6 +98,12 @@ default="squared_hinge"
         Factor on C for each class, in the order of `classes_`, or by label; None is 1 for all.
     margin : float, array-like or dict, default=1.0
         The margin that rows of a class are to have.
+    machine_cost : array-like or dict, default=None
+        With many classes, factor on C for the machine of each class against the rest: a C of its
+        own.
+    group_cost : array-like or dict, default=None
+        Factor on C for each group of rows, by label, or in the order of the sorted labels; `fit`
+        is told the groups as `cost_groups`.
     threshold : float, default=0.0
         For two classes, the output above which `predict` says the second one.
     fit_intercept : bool, default=True
@@ -137,6 +144,8 @@ default="squared_hinge"
         "mu": [Interval(Real, 0, None, closed="neither")],
         "class_cost": ["array-like", dict, None],
         "margin": [Real, "array-like", dict],
+        "machine_cost": ["array-like", dict, None],
+        "group_cost": ["array-like", dict, None],
         "threshold": [Interval(Real, None, None, closed="neither")],
     }
 
@@ -148,6 +157,8 @@ default="squared_hinge"
         mu: float = 12.0,
         class_cost: Any = None,
         margin: Any = 1.0,
+        machine_cost: Any = None,
+        group_cost: Any = None,
         threshold: float = 0.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
@@ -158,13 +169,17 @@ default="squared_hinge"
         self.mu = mu
         self.class_cost = class_cost
         self.margin = margin
+        self.machine_cost = machine_cost
+        self.group_cost = group_cost
         self.threshold = threshold
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.tol = tol
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None
+    ) -> LinearClassifier:
         """Train on all rows.
 
         Parameters
@@ -175,13 +190,15 @@ default="squared_hinge"
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors on C for each row.
+        cost_groups : array-like of shape (n_samples,), default=None
+            Labels of the groups that `group_cost` is for.
 
         Returns
         -------
         self : LinearClassifier
         """
         X, y = self._validated(X, y)
-        self._train(X, self._read(y), sample_weight)
+        self._train(X, self._read(y), sample_weight, cost_groups)
         return self
 
 
@@ -202,6 +219,9 @@ default="epsilon_insensitive"
         Residuals up to it cost nothing, with the first two losses.
     quantile : float, default=0.5
         Which quantile of the target the pinball loss fits.
+    group_cost, group_epsilon : array-like or dict, default=None
+        Factors on C and on epsilon for each group of rows, by label, or in the order of the sorted
+        labels; `fit` is told the groups as `cost_groups`.
     fit_intercept, intercept_scaling, tol
         As in :class:`LinearClassifier`.
 
@@ -230,6 +250,8 @@ default="epsilon_insensitive"
         "loss": [StrOptions(set(REGRESSION))],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
+        "group_cost": ["array-like", dict, None],
+        "group_epsilon": ["array-like", dict, None],
     }
 
     def __init__(
@@ -239,6 +261,8 @@ default="epsilon_insensitive"
         loss: str = "epsilon_insensitive",
         epsilon: float = 0.1,
         quantile: float = 0.5,
+        group_cost: Any = None,
+        group_epsilon: Any = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         tol: float = 1e-4,
@@ -247,12 +271,16 @@ default="epsilon_insensitive"
         self.loss = loss
         self.epsilon = epsilon
         self.quantile = quantile
+        self.group_cost = group_cost
+        self.group_epsilon = group_epsilon
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.tol = tol
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None
+    ) -> LinearRegressor:
         """Train on all rows.
 
         Parameters
@@ -263,13 +291,15 @@ default="epsilon_insensitive"
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors on C for each row.
+        cost_groups : array-like of shape (n_samples,), default=None
+            Labels of the groups that `group_cost` and `group_epsilon` are for.
 
         Returns
         -------
         self : LinearRegressor
         """
         X, y = self._validated(X, y, y_numeric=True)
-        self._train(X, self._adapter.targets(y), sample_weight)
+        self._train(X, self._adapter.targets(y), sample_weight, cost_groups)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -10,14 +10,16 @@ upper, kink and ridge follow from the labels, the weights and its hyperparameter
 cotangents on them back to the hyperparameters.  (keerthi-2006 writes beta_j = alpha_j y_j and
 minus b for the bias; in beta the matrix P of eq. (5) becomes symmetric.)
 
-A row costs  c_i = C w_i  times the factor of its class, and has the margin of its class: these are
-hyperparameters by class, named `class_cost[0]`, `margin[0]` and so on.
+Some hyperparameters have a value for each part of the rows: a row costs  c_i = C w_i  times the
+factors of its class, of the machine that is trained and of its group, and has the margin of its
+class.  They are named `class_cost[0]`, `margin[0]` and so on.
 
 To add a loss, write the class and list it in `LOSSES`; the contract tests of losses pick it up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -28,6 +30,18 @@ from ._kernels import Params
 from ._space import Dimension
 
 FIELDS = ("target", "lower", "upper", "kink", "ridge")
+
+# What a hyperparameter has a value for each of.
+PART = {
+    "class_cost": "class",
+    "margin": "class",
+    "machine_cost": "machine",
+    "group_cost": "group",
+    "group_epsilon": "group",
+}
+COSTS = ("class_cost", "machine_cost", "group_cost")
+NAMELESS = -1  # the number of a part whose hyperparameters are all 1
+FACTOR = Dimension(1e-3, 1e3, "log", usual=(0.1, 10.0))
 
 
 @dataclass(frozen=True)
@@ -52,29 +66,36 @@ class Dual:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a loss knows of the points: targets, weights, and the number of each point's class.
+    """What a loss knows of the points: targets, weights, and the parts that each is of.
 
-    `y` and `group` have one entry per point, `weight` the same or one row per fold.  Points of
-    many machines may follow each other: a loss treats every point on its own.
+    `y` has one entry per point, like every one of `parts`: the numbers of the points' classes,
+    machines or groups.  `weight` has the same or one row per fold.  Points of many machines may
+    follow each other: a loss treats every point on its own.
     """
 
     y: np.ndarray
     weight: np.ndarray
-    group: np.ndarray
+    parts: Mapping[str, np.ndarray]
 
     @cached_property
-    def n_groups(self) -> int:
-        return int(self.group.max(initial=0)) + 1
+    def n_parts(self) -> dict[str, int]:
+        return {kind: int(of.max(initial=0)) + 1 for kind, of in self.parts.items()}
 
-    def by_group(self, params: Params, name: str) -> np.ndarray:
-        """Return the value of a hyperparameter by class for every point, 1 where it is not set."""
-        values = [params.get(f"{name}[{k}]", 1.0) for k in range(self.n_groups)]
-        return np.asarray(values)[self.group]
+    def values(self, params: Params, name: str) -> np.ndarray | float:
+        """Return the value of a hyperparameter by part for every point, 1 where it is not set."""
+        kind = PART[name]
+        known = [params.get(f"{name}[{k}]", 1.0) for k in range(self.n_parts.get(kind, 0))]
+        if all(value == 1.0 for value in known):
+            return 1.0
+        return np.array([*known, 1.0])[self.parts[kind]]  # the last one is for NAMELESS
 
     def sums(self, cotangent: np.ndarray, name: str) -> Params:
-        """Add what is said of the points by class."""
+        """Add what is said of the points by part."""
+        kind = PART[name]
+        if kind not in self.parts:
+            return {}
         total = cotangent if cotangent.ndim == 1 else cotangent.sum(axis=0)
-        sums = np.bincount(self.group, weights=total, minlength=self.n_groups)
+        sums = np.bincount(self.parts[kind] + 1, total, minlength=self.n_parts[kind] + 1)[1:]
         return {f"{name}[{k}]": float(value) for k, value in enumerate(sums)}
 
 
@@ -82,7 +103,8 @@ class Loss:
     """Labels, weights and hyperparameters to the dual problem, and back."""
 
     hyperparameters: ClassVar[tuple[str, ...]]
-    by_class: ClassVar[tuple[str, ...]] = ()  # hyperparameters that have a value for each class
+    by_part: ClassVar[tuple[str, ...]] = ()  # hyperparameters that have a value for each part
+    classifies: ClassVar[bool] = False  # targets are labels, -1 and 1
     bias: ClassVar[bool] = True
     unreached: ClassVar[bool] = False  # whether bounds are there for the solver only
     linear: ClassVar[bool] = False  # trained by a linear system, without bounds
@@ -102,34 +124,43 @@ class Loss:
 
 
 class _Costly(Loss):
-    """A loss whose rows cost c_i = C w_i class_cost."""
+    """A loss whose rows cost  c_i = C w_i  times the factors of the parts that they are of."""
 
     hyperparameters: ClassVar[tuple[str, ...]] = ("C",)
+    by_part: ClassVar[tuple[str, ...]] = ("group_cost",)
 
     def costs(self, rows: Rows, params: Params) -> np.ndarray:
-        return params["C"] * rows.weight * rows.by_group(params, "class_cost")
+        costs = params["C"] * rows.weight
+        for name in self._factors:
+            costs = costs * rows.values(params, name)
+        return costs
 
     def pull_costs(self, rows: Rows, params: Params, on_costs: np.ndarray) -> Params:
-        """Turn a cotangent on the costs into one on C and, by class, on their factors."""
-        on_factor = rows.weight * on_costs
-        gradient = {"C": float((on_factor * rows.by_group(params, "class_cost")).sum())}
-        if "class_cost" in self.by_class:
-            gradient |= rows.sums(params["C"] * on_factor, "class_cost")
+        """Turn a cotangent on the costs into one on C and on the factors."""
+        on_logarithms = self.costs(rows, params) * on_costs
+        gradient = {"C": float(on_logarithms.sum()) / params["C"]}
+        for name in self._factors:
+            gradient |= rows.sums(on_logarithms / rows.values(params, name), name)
         return gradient
+
+    @property
+    def _factors(self) -> list[str]:
+        return [name for name in COSTS if name in self.by_part]
 
 
 class _Classification(_Costly):
     """Labels -1 and +1, and margins m_i that are to be kept: slack is max(0, m_i - y_i o_i)."""
 
-    by_class: ClassVar[tuple[str, ...]] = ("class_cost", "margin")
+    by_part: ClassVar[tuple[str, ...]] = ("class_cost", "margin", "machine_cost", "group_cost")
+    classifies = True
 
     def targets(self, rows: Rows, params: Params) -> np.ndarray:
-        target = rows.y * rows.by_group(params, "margin")
+        target = rows.y * rows.values(params, "margin")
         return np.broadcast_to(target, rows.weight.shape)
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
-        if name == "class_cost":
-            return Dimension(1e-3, 1e3, "log", usual=(0.1, 10.0))
+        if name in COSTS:
+            return FACTOR
         if name == "margin":
             return Dimension(0.1, 10.0, "log", usual=(0.5, 2.0))
         low, high = 1e-2 / kernel_scale, 1e4 / kernel_scale
@@ -171,7 +202,7 @@ class Logistic(Hinge):
 
     softens = True
     corners = False
-    by_class = ("class_cost",)
+    by_part = COSTS
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         dual = super().dual(rows, params)
@@ -245,6 +276,8 @@ class _Regression(_Costly):
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         spread = float(np.std(y)) or 1.0
+        if name in PART:
+            return FACTOR
         if name == "epsilon":
             return Dimension(1e-3 * spread, spread, "log", usual=(0.01 * spread, 0.5 * spread))
         unit = spread / kernel_scale
@@ -252,38 +285,50 @@ class _Regression(_Costly):
 
 
 class EpsilonInsensitive(_Regression):
-    """sum_i c_i max(0, |y_i - o_i| - epsilon)."""
+    """sum_i c_i max(0, |y_i - o_i| - e_i), with e_i = epsilon times the factor of the group.
+
+    moore-2011 has C and epsilon by group.
+    """
 
     corners = True
     hyperparameters = ("C", "epsilon")
+    by_part = ("group_cost", "group_epsilon")
+
+    def tubes(self, rows: Rows, params: Params) -> np.ndarray:
+        tube = params["epsilon"] * rows.values(params, "group_epsilon")
+        return np.array(np.broadcast_to(tube, rows.weight.shape))
+
+    def pull_tubes(self, rows: Rows, params: Params, on_tubes: np.ndarray) -> Params:
+        factors = rows.values(params, "group_epsilon")
+        of_groups = rows.sums(params["epsilon"] * on_tubes, "group_epsilon")
+        return {"epsilon": float((factors * on_tubes).sum())} | of_groups
 
     def dual(self, rows: Rows, params: Params) -> Dual:
-        reach = self.costs(rows, params)
-        target, kink = np.broadcast_to(rows.y, reach.shape), np.full_like(reach, params["epsilon"])
+        reach, kink = self.costs(rows, params), self.tubes(rows, params)
+        target = np.broadcast_to(rows.y, reach.shape)
         return Dual(target, -reach, reach, kink, np.zeros_like(reach))
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
         gradient = self.pull_costs(rows, params, cotangent.upper - cotangent.lower)
-        return gradient | {"epsilon": float(cotangent.kink.sum())}
+        return gradient | self.pull_tubes(rows, params, cotangent.kink)
 
 
-class SquaredEpsilonInsensitive(_Regression):
-    """sum_i c_i max(0, |y_i - o_i| - epsilon)^2; bounded as in `SquaredHinge`."""
+class SquaredEpsilonInsensitive(EpsilonInsensitive):
+    """sum_i c_i max(0, |y_i - o_i| - e_i)^2; bounded as in `SquaredHinge`."""
 
-    hyperparameters = ("C", "epsilon")
+    corners = False
     unreached = True
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         costs = self.costs(rows, params)
         most = (costs * (rows.y - rows.y.mean()) ** 2).sum(axis=-1, keepdims=True)
-        reach = 2.0 * np.sqrt(costs * most)
-        target, kink = np.broadcast_to(rows.y, reach.shape), np.full_like(reach, params["epsilon"])
-        return Dual(target, -reach, reach, kink, 0.5 * inverse(costs, 0.0))
+        reach, target = 2.0 * np.sqrt(costs * most), np.broadcast_to(rows.y, costs.shape)
+        return Dual(target, -reach, reach, self.tubes(rows, params), 0.5 * inverse(costs, 0.0))
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
         on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
         gradient = self.pull_costs(rows, params, on_costs)
-        return gradient | {"epsilon": float(cotangent.kink.sum())}
+        return gradient | self.pull_tubes(rows, params, cotangent.kink)
 
 
 class LeastSquaresRegression(_Regression):

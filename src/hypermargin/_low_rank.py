@@ -246,7 +246,8 @@ class _Group:
         for f, c in self.jobs:
             column = problem.columns[c]
             weight = problem.folds[f].weight[rows] * column.members[rows]
-            known.append(Rows(column.target[rows], weight, column.group[rows]))
+            parts = {kind: of[rows] for kind, of in column.parts.items()}
+            known.append(Rows(column.target[rows], weight, parts))
         duals = [problem.loss.dual(one, self.params) for one in known]
         stacked: Any = {n: np.column_stack([getattr(d, n) for d in duals]) for n in FIELDS}
         return known, SmoothDual(Dual(**stacked), problem.smoothing * problem.scale)

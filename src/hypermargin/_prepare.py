@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
     _check_sample_weight,
     _check_y,
     _num_samples,
+    has_fit_parameter,
 )
 
 from ._adapter import Targets
@@ -26,6 +27,7 @@ from ._exact import CrossValidation
 from ._kernels import Points
 from ._linear import LinearCrossValidation
 from ._linear_adapters import LinearAdapter
+from ._losses import COSTS, PART
 from ._low_rank import LowRankCrossValidation
 from ._problem import Design, Fold, Problem
 from ._space import Dimension
@@ -36,6 +38,7 @@ except ImportError:  # pragma: no cover
     from sklearn.utils.metadata_routing import _routing_enabled
 
 Split = tuple[np.ndarray, np.ndarray]
+OF_FIT = ("sample_weight", "cost_groups")  # what machines may get beside X and y
 THRESHOLD = Dimension(-4.0, 4.0, "linear", usual=(-1.0, 1.0))
 
 
@@ -58,12 +61,12 @@ class Prepared:
         return len(self.targets.y)
 
     def nested(self, values: Mapping[str, float]) -> dict[str, Any]:
-        """Return values by flat names in the user's terms: those by class as dicts by label."""
-        return self.model.nested(values, self.targets.classes)
+        """Return values by flat names in the user's terms: those by part as dicts by label."""
+        return self.model.nested(values, self.targets)
 
     def assembled(self, point: Mapping[str, float]) -> dict[str, Any]:
         """Return a point as parameters of the estimator."""
-        return self.model.assembled(point, self.problem.values, self.targets.classes)
+        return self.model.assembled(point, self.problem.values, self.targets)
 
 
 def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list[Split]:
@@ -106,11 +109,12 @@ def prepare(
     rank, seed : int
         Number of landmarks and the seed of their draw; None trains exactly, on all rows.
     """
-    X, y, targets, values = check_inputs(model, X, y, tuned)
-    values |= model.adapter.values_by_class(model.machine, targets, tuned)
+    fit_params, own = split_params(model, fit_params)
+    X, y, targets, values = check_inputs(model, X, y, tuned, own)
+    sample_weight = _weights(own.get("sample_weight"), len(targets.y))
+    values |= model.adapter.values_by_part(model.machine, targets, tuned)
     if model.threshold is not None:
         values["threshold"] = model.threshold
-    fit_params, sample_weight = _split_params(model, fit_params, len(targets.y))
     folds = [
         _fold(model, targets, split, sample_weight, f"fold {number}", tuned)
         for number, split in enumerate(splits)
@@ -134,7 +138,6 @@ def prepare(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
             bias_penalty=bias_penalty, whole=whole, unit=targets.scale,
             solver=model.adapter.solver(model.machine),
-            n_groups=None if targets.classes is None else len(targets.classes),
         )  # fmt: skip
         return Prepared(model, problem, targets, list(splits), sample_weight)
     kernel = model.adapter.kernel(model.machine)
@@ -151,11 +154,14 @@ def prepare(
 
 
 def check_inputs(
-    model: Model, X: Any, y: Any, tuned: Sequence[str]
+    model: Model, X: Any, y: Any, tuned: Sequence[str], own: Mapping[str, Any]
 ) -> tuple[Any, Any, Targets, dict[str, float]]:
-    """Check all that can be checked before any work is done."""
+    """Check all that can be checked before any work is done.
+
+    `own` are the parameters of `fit` that are for the machine.
+    """
     X, y = _check_data(model, X, y)
-    targets = model.adapter.targets(y)
+    targets = model.adapter.targets(y).in_groups(own.get("cost_groups"))
     return X, y, targets, _values(model, tuned)
 
 
@@ -216,10 +222,10 @@ def _values(model: Model, tuned: Sequence[str]) -> dict[str, float]:
     return values
 
 
-def _split_params(
-    model: Model, fit_params: Mapping[str, Any], n_rows: int
-) -> tuple[dict[str, Any], np.ndarray]:
-    """Split the parameters of `fit` into those of the transformers and the machine's weights."""
+def split_params(
+    model: Model, fit_params: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split the parameters of `fit` into those of the transformers and those of the machine."""
     given = {name: value for name, value in fit_params.items() if value is not None}
     if given and model.prefix.count("__") > 1:
         raise ValueError(
@@ -227,25 +233,31 @@ def _split_params(
         )
     if model.transformers is not None and _routing_enabled():
         routed = process_routing(model.whole, "fit", **given)
-        weight = routed[model.whole.steps[-1][0]].fit.get("sample_weight")
+        own = routed[model.whole.steps[-1][0]].fit
         before = [routed[name] for name, _ in model.whole.steps[:-1] if name in routed]
         wanted = {key for step in before for method in step.values() for key in method}
         rest = {name: value for name, value in given.items() if name in wanted}
     else:
-        weight = given.pop(model.prefix + "sample_weight", None)
+        usable = [n for n in OF_FIT if has_fit_parameter(model.machine, n)]
+        own = {n: given.pop(model.prefix + n) for n in usable if model.prefix + n in given}
         steps = () if model.transformers is None else model.whole.steps[:-1]
         known = tuple(f"{name}__" for name, _ in steps)
         for name in given:
             if not known or not name.startswith(known):
                 raise TypeError(
                     f"{type(model.whole).__name__}.fit got an unexpected parameter {name!r}; "
-                    f"{model.prefix}sample_weight is the one that can be used here."
+                    f"{' and '.join(model.prefix + n for n in usable)} can be used here."
                 )
         rest = given
-    if weight is None:
-        return rest, np.ones(n_rows)
-    weight = _check_sample_weight(weight, np.empty((n_rows, 1)), ensure_non_negative=True)
-    return rest, np.asarray(weight, dtype=float)
+    return rest, own
+
+
+def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    table = np.empty((n_rows, 1))
+    checked = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
+    return np.asarray(checked, dtype=float)
 
 
 def _fold(
@@ -378,8 +390,10 @@ def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Di
     kinds = {name: name.partition("[")[0] for name in names}
     y = np.asarray(prepared.targets.y, dtype=float)
     found = problem.dimensions([*kinds.values(), "C"], y) | {"threshold": THRESHOLD}
-    every = {f"class_cost[{k}]" for k in range(problem.n_groups)}
-    if "C" not in names and every <= set(names):
-        # costs of all classes without C are the costs themselves, in units of C
-        found["class_cost"] = found["C"].over(problem.values["C"])
+    for cost in COSTS:
+        every = {f"{cost}[{k}]" for k in range(problem.n_parts.get(PART[cost], 0))}
+        if every and "C" not in names and every <= set(names):
+            # costs of all parts without C are the costs themselves, in units of C
+            found[cost] = found["C"].over(problem.values["C"])
+            break
     return {name: found[kind] for name, kind in kinds.items()}

@@ -15,6 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 from sklearn.utils.validation import _check_sample_weight
 
+from ._adapter import Targets, plural
 from ._adapters import Model, read_model
 from ._budget import Workers
 from ._criterion import Criterion
@@ -34,6 +35,7 @@ def value_and_grad(
     pooled: bool = True,
     cv: Any = None,
     sample_weight: Any = None,
+    cost_groups: Any = None,
     tol: float = 1e-6,
 ) -> tuple[float, dict[str, Any]]:
     """Smooth cross-validation loss at a point, and its exact gradient.
@@ -48,8 +50,9 @@ def value_and_grad(
         Labels or targets.
     params : dict
         Hyperparameters by their names in `estimator`, such as ``{"C": 1.0, "gamma": 0.1}``
-        or ``{"svc__C": 1.0}``.  `class_cost`, `margin` and `class_weight` may be a number for all
-        classes, a sequence in the order of the sorted labels, or a dict by label for some of them.
+        or ``{"svc__C": 1.0}``.  `class_cost`, `margin` and others that have a value for each class
+        or group may be a number for all of them, a sequence in the order of the sorted labels, or a
+        dict by label for some of them.
         `threshold` is for two classes.
     scoring : str, scorer or None, default=None
         The score whose smooth form is evaluated, such as accuracy, f1, roc_auc, neg_log_loss, r2;
@@ -63,6 +66,8 @@ def value_and_grad(
         splitter that gives the same folds at every call.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows, in training and in the loss.
+    cost_groups : array-like of shape (n_samples,), default=None
+        Labels of the groups that `group_cost` and `group_epsilon` are for.
     tol : float, default=1e-6
         Optimality gap to which every machine is trained, in units of the standard deviation of
         the target for regressors.
@@ -91,12 +96,15 @@ def value_and_grad(
     model = _model_at(estimator, params)
     X, y = indexable(X, y)
     splits = draw_folds(check_cv(cv, y, classifier=is_classifier(estimator)), X, y, {})
-    fit_params = {model.prefix + "sample_weight": sample_weight}
+    fit_params = {
+        model.prefix + "sample_weight": sample_weight,
+        model.prefix + "cost_groups": cost_groups,
+    }
     prepared = prepare(
         model, X, y, splits, fit_params, list(model.bare(params)), np.inf, Workers(1)
     )
     classes = prepared.targets.classes
-    flat = {name: _flat(model, name, value, classes) for name, value in params.items()}
+    flat = {name: _flat(model, name, value, prepared.targets) for name, value in params.items()}
     if "threshold" in model.bare(params):
         check_threshold("params", prepared.targets)
     chosen = _criterion(estimator, scoring, criterion, classes)
@@ -124,7 +132,7 @@ def _model_at(estimator: Any, params: Mapping[str, Any]) -> Model:
         raise TypeError(f"params must be a dict of numbers; got {params!r}.")
     model = read_model(estimator)
     known = set(estimator.get_params())
-    own = {n: v for n, v in params.items() if n in known and not model.is_by_class(n)}
+    own = {n: v for n, v in params.items() if n in known and not model.is_by_part(n)}
     for name, value in params.items():
         if name not in known or name in own:
             _check_number(f"params[{name!r}]", value)
@@ -145,19 +153,21 @@ def _check_number(place: str, value: Any, positive: bool = False) -> None:
         raise ValueError(f"{place}={value!r}; it must be a {kind} number.")
 
 
-def _flat(model: Model, name: str, given: Any, classes: Any) -> dict[str, float]:
-    """Return the values of a parameter by flat names, one per class where it has one for each."""
-    if not model.is_by_class(name):
+def _flat(model: Model, name: str, given: Any, targets: Targets) -> dict[str, float]:
+    """Return the values of a parameter by flat names, one per part where it has one for each."""
+    if not model.is_by_part(name):
         return model.bare({name: float(given)})
-    by_label = given
+    of_parts = given
     if isinstance(given, Sequence | np.ndarray):
-        if len(given) != len(classes):
+        base = model.adapter.by_part[name.removeprefix(model.prefix)]
+        labels = targets.labels(base)
+        if len(given) != len(labels):
             raise ValueError(
-                f"params[{name!r}]={given!r} has {len(given)} values, but y has {len(classes)} "
-                "classes."
+                f"params[{name!r}]={given!r} has {len(given)} values, but there are "
+                f"{len(labels)} {plural(base)}."
             )
-        by_label = dict(zip(classes.tolist(), given, strict=True))
-    flat = model.flat(name, by_label, classes)
+        of_parts = dict(zip(labels, given, strict=True))
+    flat = model.flat(name, of_parts, targets)
     for value in flat.values():
         _check_number(f"params[{name!r}]", value, positive=True)
     return {bare: float(value) for bare, value in model.bare(flat).items()}

@@ -8,7 +8,7 @@ trains kernel machines on all rows, `_low_rank` on landmarks, `_linear` trains l
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -18,7 +18,7 @@ import numpy as np
 from ._budget import Budget, Workers, one_blas_thread
 from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
-from ._losses import Loss
+from ._losses import PART, Loss
 from ._space import Dimension
 
 MANY = 5  # machines of a fold that are called many
@@ -49,12 +49,13 @@ class Fold:
 class Column:
     """One output of the model: the rows that its machines are trained on, and their targets.
 
-    `group` is the number of every row's class, which may have hyperparameters of its own.
+    `parts` are the numbers of every row's class, machine and group, as far as these may have
+    hyperparameters of their own.
     """
 
     members: np.ndarray
     target: np.ndarray
-    group: np.ndarray
+    parts: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -135,13 +136,20 @@ class Problem:
         self.loss = loss
         self.values = values
         self.workers = workers or Workers(1)
-        self.n_groups = int(max(column.group.max(initial=0) for column in columns)) + 1
+        self.n_parts = {
+            kind: int(max(column.parts[kind].max(initial=0) for column in columns)) + 1
+            for kind in columns[0].parts
+        }
         self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
-        by_class = [f"{name}[{k}]" for name in self.loss.by_class for k in range(self.n_groups)]
-        return (*self.loss.hyperparameters, *by_class)
+        by_part = [
+            f"{name}[{k}]"
+            for name in self.loss.by_part
+            for k in range(self.n_parts.get(PART[name], 0))
+        ]
+        return (*self.loss.hyperparameters, *by_part)
 
     def evaluate(
         self,
@@ -284,7 +292,7 @@ class KernelProblem(Problem):
         mean = float(kernel.block(sample, sample, params).mean())
         scale = float(kernel.diagonal(sample, params).mean()) - mean
         scale = scale if np.isfinite(scale) and scale > 1e-12 else 1.0
-        known = [name for name in names if name in (*loss.hyperparameters, *loss.by_class)]
+        known = [name for name in names if name in (*loss.hyperparameters, *loss.by_part)]
         return found | {name: loss.dimension(name, y, scale) for name in known}
 
     def of_thread(self) -> Self:
@@ -325,7 +333,8 @@ class KernelProblem(Problem):
                 raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
             with one_blas_thread, self.workers.clock.phase("adjoint"):
                 gradients = [part.pullback(delta) for part in parts]
-            return {n: sum(g[n] for g in gradients) for n in self.hyperparameters}
+            # of some rows only, a part may have none
+            return {n: sum(g.get(n, 0.0) for g in gradients) for n in self.hyperparameters}
 
         return pullback
 

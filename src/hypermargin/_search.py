@@ -50,6 +50,7 @@ from ._prepare import (
     default_dimensions,
     draw_folds,
     prepare,
+    split_params,
 )
 from ._probability import agreeing
 from ._refit import NotSolved, can_install, own_solver, solved_by
@@ -269,8 +270,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         y : array-like of shape (n_samples,)
             Labels or targets.
         **params : dict
-            Parameters for `fit` of the estimator (`sample_weight`), for the scorer and for the
-            splitter (`groups`), as in :class:`~sklearn.model_selection.GridSearchCV`.
+            Parameters for `fit` of the estimator (`sample_weight`, `cost_groups`), for the scorer
+            and for the splitter (`groups`), as in
+            :class:`~sklearn.model_selection.GridSearchCV`.
 
         Returns
         -------
@@ -287,9 +289,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = draw_folds(cv, X, y, routed.splitter.split)
         for listed, ranges, model in combinations:
-            _, _, targets, _ = check_inputs(model, X, y, list(model.bare(ranges)))
+            _, own = split_params(model, routed.estimator.fit)
+            _, _, targets, _ = check_inputs(model, X, y, list(model.bare(ranges)), own)
             for name, spec in ranges.items():
-                model.flat(name, spec, targets.classes)  # says which label is unknown
+                model.flat(name, spec, targets)  # says which label is unknown
             if "threshold" in model.bare({**listed, **ranges}):
                 check_threshold("space", targets)
         scoring = Scoring(
@@ -360,7 +363,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             model = self._model_with(listed)
             tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
             for name, spec in tunable.items():
-                for place, one in entries(name, spec, model.is_by_class(name)).items():
+                for place, one in entries(name, spec, model.is_by_part(name)).items():
                     read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
             used |= tunable.keys()
             combinations.append((listed, tunable, model))
@@ -529,7 +532,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         specs = {
             flat: (name, one)
             for name, spec in ranges.items()
-            for flat, one in model.flat(name, spec, prepared.targets.classes).items()
+            for flat, one in model.flat(name, spec, prepared.targets).items()
         }
         defaults = default_dimensions(prepared, list(model.bare(specs)))
         dimensions = {}

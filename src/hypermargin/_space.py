@@ -145,13 +145,13 @@ def read_space(space: Any, defaults: Iterable[str]) -> list[tuple[dict, dict]]:
     return combinations
 
 
-def entries(name: str, spec: Any, by_class: bool) -> dict[str, Any]:
+def entries(name: str, spec: Any, by_part: bool) -> dict[str, Any]:
     """Return the ranges of a parameter by where they are in the space.
 
-    One that has a value for each class may have a range for each class that is named.
+    One that has a value for each class or group may have a range for each that is named.
     """
     place = f"space[{name!r}]"
-    if not by_class or not isinstance(spec, Mapping):
+    if not by_part or not isinstance(spec, Mapping):
         return {place: spec}
     for label, each in spec.items():
         if _is_list(each):

@@ -1,0 +1,226 @@
+"""Costs of machines and of groups of rows, tubes of groups: values, gradients, searches, errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+from helpers import make_data
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from hypermargin import (
+    GradientSearchCV,
+    KernelSVC,
+    KernelSVR,
+    LinearClassifier,
+    LinearRegressor,
+    value_and_grad,
+)
+
+FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
+CLASSIFIERS = {"kernel": KernelSVC(tol=1e-8), "linear": LinearClassifier(tol=1e-8)}
+REGRESSORS = {"kernel": KernelSVR(tol=1e-8), "linear": LinearRegressor(tol=1e-8)}
+
+
+def by_source(n_classes, n=90, seed=0):
+    """Return data of which a third, from "field", has targets that say little."""
+    X, y = make_data(n_classes, n, seed=seed)
+    rng = np.random.default_rng(seed)
+    source = np.array(["lab", "field", "old"])[rng.integers(0, 3, n)]
+    noisy = source == "field"
+    y = y.copy()
+    y[noisy] = rng.permutation(y[noisy]) + (0 if n_classes else 3 * rng.normal(size=noisy.sum()))
+    return X, y, source
+
+
+# --- what they mean
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_cost_of_a_group_is_a_weight_of_its_rows(kind, n_classes):
+    X, y, source = by_source(n_classes)
+    cost = {"lab": 2.0, "field": 0.1}
+    grouped = clone(CLASSIFIERS[kind]).set_params(group_cost=cost).fit(X, y, cost_groups=source)
+    weight = np.array([cost.get(s, 1.0) for s in source])
+    plain = clone(CLASSIFIERS[kind]).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(
+        grouped.decision_function(X), plain.decision_function(X), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_groups_of_a_regressor_have_costs_and_tubes(kind):
+    X, y, source = by_source(0)
+    model = clone(REGRESSORS[kind]).set_params(
+        epsilon=0.2, group_cost=[0.5, 1.0, 3.0], group_epsilon={"field": 5.0}
+    )
+    model.fit(X, y, cost_groups=source)
+    weight = np.array([{"field": 0.5, "lab": 1.0, "old": 3.0}[s] for s in source])
+    tube = np.where(source == "field", 1.0, 0.2)
+
+    def objective(outputs, norm):
+        return 0.5 * norm + (weight * np.maximum(np.abs(y - outputs) - tube, 0.0)).sum()
+
+    if kind == "linear":
+        w, b = model.coef_, model.intercept_[0]
+        best = objective(X @ w + b, w @ w + b * b)
+        rng = np.random.default_rng(0)
+        for _ in range(200):
+            dw, db = 1e-2 * rng.normal(size=len(w)), 1e-2 * rng.normal()
+            moved = objective(X @ (w + dw) + b + db, (w + dw) @ (w + dw) + (b + db) ** 2)
+            assert best <= moved + 1e-7
+    inside = np.abs(y - model.predict(X)) < tube - 1e-4
+    if kind == "kernel":  # rows inside their own tube have no coefficient
+        assert not np.isin(np.flatnonzero(inside), model.support_).any()
+        assert inside[source == "field"].any()
+
+
+def test_a_machine_of_its_own_cost_is_that_of_its_class_against_the_rest():
+    X, y = make_data(3, 90)
+    costs = {0: 0.01, 1: 1.0, 2: 30.0}
+    model = LinearClassifier(machine_cost=costs, tol=1e-8).fit(X, y)
+    for k, cost in costs.items():
+        alone = LinearClassifier(C=cost, tol=1e-8).fit(X, y == k)
+        np.testing.assert_allclose(model.coef_[k], alone.coef_[0], rtol=1e-5, atol=1e-7)
+
+
+# --- gradients
+
+
+@pytest.mark.parametrize("estimator", [*CLASSIFIERS.values(), *REGRESSORS.values()], ids=str)
+def test_gradients_by_group_are_exact(estimator):
+    classes = 2 if hasattr(estimator, "class_cost") else 0
+    X, y, source = by_source(classes)
+    params = {"C": 0.7, "group_cost": {"lab": 1.4, "field": 0.3}}
+    if not classes:
+        params |= {"epsilon": 0.3, "group_epsilon": {"field": 1.7}}
+    assert_exact(estimator, X, y, params, cost_groups=source)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_gradients_by_machine_are_exact(loss):
+    X, y = make_data(3, 90)
+    assert_exact(LinearClassifier(loss=loss), X, y, {"machine_cost": [0.3, 1.0, 4.0]})
+
+
+def assert_exact(estimator, X, y, params, **options):
+    """Compare derivatives by part with central differences."""
+    splitter = FOLDS if len(np.unique(y)) < 5 else KFold(3, shuffle=True, random_state=0)
+    splits = list(splitter.split(X, y))
+
+    def value(at):
+        return value_and_grad(estimator, X, y, at, cv=splits, tol=1e-11, **options)
+
+    _, gradient = value(params)
+    for name, given in params.items():
+        keys = given.keys() if isinstance(given, dict) else range(np.size(given))
+        for key in keys:
+            ends = []
+            for h in (1e-5, -1e-5):
+                moved = dict(given) if isinstance(given, dict) else np.array(given, dtype=float)
+                if np.ndim(moved) or isinstance(moved, dict):
+                    moved[key] *= 1 + h
+                    x, found = given[key], gradient[name][key]
+                else:
+                    moved, x, found = float(moved * (1 + h)), given, gradient[name]
+                ends.append(value({**params, name: moved})[0])
+            expected = (ends[0] - ends[1]) / (2e-5 * x)
+            assert found == pytest.approx(expected, rel=2e-4, abs=1e-7), (name, key)
+
+
+# --- searches
+
+
+@pytest.mark.parametrize("kind", ["kernel", "linear"])
+def test_a_search_trusts_the_better_source(kind):
+    X, y, source = by_source(0, 200)
+    model = {"kernel": KernelSVR(), "linear": LinearRegressor()}[kind]
+    space = {"C": None, "epsilon": None, "group_cost": {"field": None}}
+    search = GradientSearchCV(model, space, cv=3, max_evals=30).fit(X, y, cost_groups=source)
+    found = search.best_params_["group_cost"]
+    assert list(found) == ["field", "lab", "old"]
+    assert found["lab"] == found["old"] == 1.0
+    assert found["field"] < 0.5
+    again = clone(model).set_params(**search.best_params_).fit(X, y, cost_groups=source)
+    np.testing.assert_allclose(search.predict(X), again.predict(X), atol=0.05)
+
+
+def test_costs_of_all_groups_take_the_place_of_c():
+    X, y, source = by_source(2, 120)
+    search = GradientSearchCV(LinearClassifier(), {"group_cost": None}, cv=3, max_evals=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a cost on its bound
+        search.fit(X, y, cost_groups=source)
+    assert set(search.best_params_) == {"group_cost"}
+    assert list(search.best_params_["group_cost"]) == ["field", "lab", "old"]
+
+
+def test_every_machine_gets_a_cost_of_its_own():
+    X, y = make_data(3, 200)
+    shared = GradientSearchCV(LinearClassifier(), criterion="neg_log_loss", cv=FOLDS).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a cost on its bound
+        own = GradientSearchCV(
+            LinearClassifier(), {"machine_cost": None}, criterion="neg_log_loss", cv=FOLDS
+        ).fit(X, y)
+    assert len(own.best_params_["machine_cost"]) == 3
+    assert min(own.cv_results_["objective"]) <= min(shared.cv_results_["objective"]) + 1e-6
+    again = LinearClassifier(**own.best_params_).fit(X, y)
+    np.testing.assert_allclose(own.best_estimator_.coef_, again.coef_, rtol=1e-2, atol=1e-3)
+
+
+def test_groups_reach_the_end_of_a_pipeline():
+    X, y, source = by_source(2, 100)
+    model = make_pipeline(StandardScaler(), LinearClassifier())
+    name = "linearclassifier__group_cost"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = GradientSearchCV(model, {name: {"field": (0.01, 1.0)}}, cv=3, max_evals=5)
+        search.fit(X, y, linearclassifier__cost_groups=source)
+    assert 0.01 <= search.best_params_[name]["field"] <= 1.0
+
+
+def test_groups_are_routed_to_who_asked_for_them():
+    X, y, source = by_source(2, 100)
+    with config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LinearClassifier().set_fit_request(cost_groups=True)
+        search = GradientSearchCV(model, {"group_cost": None}, cv=3, max_evals=4)
+        search.fit(X, y, cost_groups=source)
+    assert set(search.best_params_["group_cost"]) == {"field", "lab", "old"}
+
+
+# --- what is wrong is said
+
+
+@pytest.mark.parametrize(
+    ("model", "space", "given", "message"),
+    [
+        (LinearClassifier(), {"group_cost": None}, {}, "group_cost needs.*cost_groups"),
+        (LinearClassifier(), {"machine_cost": None}, {}, "machine_cost is for more than two"),
+        (LinearClassifier(group_cost={"lab": 2.0}), None, {}, "group_cost needs.*cost_groups"),
+        (KernelSVC(), {"machine_cost": None}, {}, "'machine_cost'.*is not a parameter"),
+        (LinearClassifier(), {"group_cost": {"sea": None}}, "source", "'sea'.*none of the groups"),
+        (LinearClassifier(group_cost=[1, 2]), None, "source", "2 values, but there are 3 groups"),
+        (LinearClassifier(), None, "short", "cost_groups|inconsistent|length"),
+        (LinearSVC(), None, "source", "cost_groups"),
+        (SVC(), None, "source", "cost_groups"),
+    ],
+)
+def test_what_is_wrong_is_named(model, space, given, message):
+    X, y, source = by_source(2)
+    params = {"source": {"cost_groups": source}, "short": {"cost_groups": source[:-1]}}
+    with pytest.raises((ValueError, TypeError), match=message):
+        GradientSearchCV(model, space, cv=3).fit(X, y, **params.get(given, {}) if given else {})
+
+
+@pytest.mark.parametrize("model", [KernelSVC(), KernelSVR(), LinearClassifier(), LinearRegressor()])
+def test_groups_of_another_length_are_refused_by_fit(model):
+    X, y, source = by_source(2)
+    with pytest.raises(ValueError, match="cost_groups has 89 entries, but there are 90"):
+        model.fit(X, y, cost_groups=source[:-1])
