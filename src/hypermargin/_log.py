@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -243,3 +245,12 @@ def best_index(scores: np.ndarray, losses: np.ndarray) -> int:
     best = np.nanmax(scores)
     tied = scores >= best - 1e-12 * (1.0 + abs(best))
     return int(np.where(tied & ~np.isnan(losses), losses, np.inf).argmin())
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's code that called us."""
+    inside = (__name__.partition(".")[0], "sklearn")
+    level, frame = 1, sys._getframe().f_back
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(inside):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -103,23 +104,24 @@ class Level:
 
         Places are looked at side by side, one per thread.
         """
-        whole = self.objective
+        whole, begun = self.objective, threading.Event()
         problem = whole.prepared.problem
 
         def look(theta: np.ndarray) -> Visit | None:
-            if whole.visited and whole.budget.expired():
+            if (whole.visited or begun.is_set()) and whole.budget.expired():
                 return None
-            return self._measure(theta, LOOK, problem.of_thread(), differentiate=False)
+            visit = self._measure(theta, LOOK, problem.of_thread(), differentiate=False)
+            begun.set()
+            return visit
 
-        values = []
         with problem.workers.clock.phase("look"):
             visits = problem.map_evaluations(look, thetas, whole.budget)
-        for visit in visits:
-            if visit is None:
-                raise SearchEnded
+        found = [visit for visit in visits if visit is not None]
+        for visit in found:
             self._note(visit)
-            values.append(visit.value * self._lean(visit.theta)[0])
-        return values
+        if len(found) < len(visits):
+            raise SearchEnded
+        return [visit.value * self._lean(visit.theta)[0] for visit in found]
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return value and gradient; a point that is asked for again is not evaluated again."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
@@ -28,16 +26,14 @@ from sklearn.utils.validation import (
     _check_method_params,
     _check_sample_weight,
     check_is_fitted,
-    validate_data,
 )
 
 from ._adapter import Targets
 from ._adapters import Model, read_model
 from ._budget import Budget, Workers, one_blas_thread
 from ._criterion import Criterion
-from ._linear import LinearCrossValidation
-from ._linear_adapters import LinearAdapter
-from ._log import Entry, Log, best_index
+from ._finish import calibrate, fit_best
+from ._log import Entry, Log, best_index, warn
 from ._method import nested_rows, tune
 from ._objective import Objective, check_defined
 from ._optimisers import choose_optimiser
@@ -53,8 +49,8 @@ from ._prepare import (
     split_params,
 )
 from ._probability import agreeing
-from ._refit import NotSolved, can_install, own_solver, solved_by
-from ._scoring import Scoring, calibration, default_surrogate_message, with_threshold
+from ._refit import can_install
+from ._scoring import Scoring, default_surrogate_message, with_threshold
 from ._space import Dimension, Space, entries, read_range, read_space
 from .criteria import criterion_for, read_criterion
 
@@ -65,9 +61,6 @@ def _calibrated(search: Any) -> bool:
     if best is None:  # before fit, scikit-learn asks the estimator
         return hasattr(search.estimator, "predict_proba") or is_classifier(search.estimator)
     return hasattr(best, "predict_proba") or search.calibration_ is not None
-
-
-FEW = 1000  # rows up to which libsvm refits in no time
 
 
 class GradientSearchCV(BaseSearchCV):
@@ -314,7 +307,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             seconds = self._search(combinations, criterion, weight, splits, log)
         results = self._collect(log, len(splits))
         for doubt in model.adapter.doubts(model.machine, targets):
-            self._warn(f"The refitted model may differ from the search: {doubt}.")
+            warn(f"The refitted model may differ from the search: {doubt}.")
 
         if hasattr(self, "curve_"):
             del self.curve_  # that of an earlier fit
@@ -433,7 +426,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             scorers = scorers._scorers[self._leading_metric(scorers)]
         criterion, is_own = criterion_for(scorers, classifies, targets.classes, logits)
         if not is_own:
-            self._warn(default_surrogate_message(scorers, criterion))
+            warn(default_surrogate_message(scorers, criterion))
         return criterion
 
     @staticmethod
@@ -561,34 +554,15 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         clock = time.perf_counter()
         params, wrapped = dict(self.best_params_), read_model(self.estimator).wrapping
         threshold = params.pop("threshold") if wrapped and "threshold" in params else None
-        best = self._fitted(entry, params, X, y, fit_params)
-        self._calibrate(entry, best, threshold)
+        best = clone(self.estimator).set_params(**clone(params, safe=False))
+        fit_best(best, entry, X, y, fit_params, self.rank is not None, self.exact_refit)
+        self.calibration_, self.probability_cut_ = calibrate(best, entry, threshold)
         if threshold is not None:
             best = with_threshold(best, threshold)
         self.best_estimator_ = best
         self.refit_time_ = time.perf_counter() - clock
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
-
-    def _calibrate(self, entry: Entry, fitted: Any, threshold: float | None) -> None:
-        """Fit a sigmoid to the out-of-fold outputs of the best point, for `predict_proba`."""
-        prepared, evaluation = entry.prepared, entry.evaluation
-        self.calibration_: Any = None
-        self.probability_cut_: float | None = None
-        if prepared is None or evaluation is None or prepared.targets.classes is None:
-            return
-        machine = read_model(fitted).machine
-        moved = getattr(machine, "threshold", 0.0) if threshold is None else threshold
-        found = calibration(prepared, evaluation, range(len(evaluation.test)), moved)
-        self.calibration_ = found
-        if found is not None and len(prepared.targets.classes) == 2:
-            # without a threshold, probabilities are made to agree with the sign of the output
-            cut = found.probabilities(np.array([[moved]]))[0, 1]
-            self.probability_cut_ = 0.5 if threshold is None and moved == 0.0 else float(cut)
-        if hasattr(machine, "calibration_"):
-            machine.calibration_ = found
-        elif hasattr(machine, "predict_proba"):  # SVC(probability=True) has a sigmoid of its own
-            self.probability_cut_ = None
 
     @available_if(lambda self: _calibrated(self))
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -649,60 +623,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         probable.best_estimator_ = self
         return BaseSearchCV.score(probable, X, y, **params)
 
-    def _fitted(
-        self, entry: Entry, params: dict[str, Any], X: Any, y: Any, fit_params: Mapping[str, Any]
-    ) -> Any:
-        """Return the best estimator, fitted on all rows.
-
-        Where that may take long, training begins with the machines of the folds.
-        """
-        best = clone(self.estimator).set_params(**clone(params, safe=False))
-        model = read_model(best)
-        if model.adapter.linear:
-            installed = self._install(model, entry, X)
-            return best if installed else best.fit(X, y, **fit_params)
-        # libsvm would stop at max_iter, and that is what was asked for
-        ours = can_install(model.machine) and model.machine.max_iter == -1
-        if self.rank is not None:
-            ours = not self.exact_refit
-        elif entry.prepared is not None:
-            ours = ours and entry.prepared.n_rows > FEW
-        if ours and entry.prepared is not None:
-            values = model.bare(entry.record["params"])
-            solver = own_solver(entry.prepared, values, entry.state, model.machine)
-            try:
-                with solved_by(model.machine, solver):
-                    return best.fit(X, y, **fit_params)
-            except NotSolved:
-                if self.rank is not None:
-                    self._warn(
-                        "The model on landmarks did not converge on all rows; it is refitted "
-                        "exactly.",
-                        ConvergenceWarning,
-                    )
-        return best.fit(X, y, **fit_params)
-
-    def _install(self, model: Model, entry: Entry, X: Any) -> bool:
-        """Give a linear model the weights of the machine that was trained on all rows all along.
-
-        They are trained to the estimator's own tolerance first.  Returns whether that can be done.
-        """
-        prepared, adapter = entry.prepared, model.adapter
-        assert isinstance(adapter, LinearAdapter)
-        if prepared is None or model.transformers is not None or not adapter.installs:
-            return False
-        assert isinstance(prepared.problem, LinearCrossValidation)
-        problem, values = prepared.problem, model.bare(entry.point)
-        found = problem.refit(values, float(model.machine.tol), entry.state)
-        if found is None:
-            return False
-        dtype = problem.designs[0].points.dtype
-        adapter.install(model.machine, *found, prepared.targets, dtype)
-        validate_data(model.machine, X, skip_check_array=True)
-        return True
-
     def _warn_early(self, why: str) -> None:
-        self._warn(
+        warn(
             f"The search {why} before it converged; the best point so far is returned.",
             ConvergenceWarning,
         )
@@ -710,20 +632,12 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     def _warn_of(self, best: Entry) -> None:
         """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
         for name, bound in best.space.on_bound(best.point).items():
-            self._warn(
+            warn(
                 f"The best {best.spell(name)}={best.point[name]:.4g} is on the bound {bound:.4g} "
                 "of its range; a wider range in space may do better."
             )
         if best.fault is not None:
-            self._warn(
+            warn(
                 f"Training at the best point {best.fault}; scale the data or narrow the space.",
                 ConvergenceWarning,
             )
-
-    def _warn(self, message: str, category: type[Warning] = UserWarning) -> None:
-        """Warn at the line of the user's code that called `fit`."""
-        inside = (__name__.partition(".")[0], "sklearn")
-        level, frame = 1, sys._getframe().f_back
-        while frame is not None and frame.f_globals.get("__name__", "").startswith(inside):
-            level, frame = level + 1, frame.f_back
-        warnings.warn(message, category, stacklevel=level + 1)
