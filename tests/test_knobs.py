@@ -342,16 +342,18 @@ def test_measures_of_both_classes_are_known():
     assert not {"accuracy", "balanced_accuracy", "weighted_error", "zero_one"} & {*UNDEFINED}
 
 
-@pytest.mark.parametrize("criterion", UNDEFINED)
-def test_a_fold_on_which_a_measure_is_undefined_is_named_at_once(criterion):
+@pytest.mark.parametrize(
+    "measure", [*({"criterion": name} for name in UNDEFINED), {"scoring": "roc_auc"}], ids=str
+)
+def test_a_fold_on_which_a_measure_is_undefined_is_named_at_once(measure):
     X, y, cv = one_class_in_a_fold()
-    search = GradientSearchCV(SVC(), {"C": None}, criterion=criterion, cv=cv, pooled=False)
+    search = GradientSearchCV(SVC(), {"C": None}, cv=cv, pooled=False, **measure)
     message = "validation rows of fold 0 have none of class 1 .* stratified folds, or pooled=True"
     with pytest.raises(ValueError, match=message):
         search.fit(X, y)
     with pytest.raises(ValueError, match=message):
-        value_and_grad(SVC(), X, y, {"C": 1.0}, criterion=criterion, cv=cv, pooled=False)
-    assert np.isfinite(value_and_grad(SVC(), X, y, {"C": 1.0}, criterion=criterion, cv=cv)[0])
+        value_and_grad(SVC(), X, y, {"C": 1.0}, cv=cv, pooled=False, **measure)
+    assert np.isfinite(value_and_grad(SVC(), X, y, {"C": 1.0}, cv=cv, **measure)[0])
 
 
 @pytest.mark.parametrize(

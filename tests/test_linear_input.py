@@ -338,12 +338,6 @@ def test_several_targets_are_for_ridge():
         GradientSearchCV(LinearSVR(), cv=3).fit(X, Y)
 
 
-def test_landmarks_are_for_kernels():
-    X, y = data_for(LinearSVC())
-    with pytest.raises(ValueError, match="rank=5"):
-        GradientSearchCV(LinearSVC(), rank=5, cv=3).fit(X, y)
-
-
 @pytest.mark.parametrize(
     ("space", "sentence"),
     [

@@ -24,7 +24,6 @@ from hypermargin import (
     LinearRegressor,
     check_gradient,
     criteria,
-    value_and_grad,
 )
 from hypermargin._losses import CLASSIFICATION, REGRESSION
 from hypermargin._ranking import SmoothCounts
@@ -267,15 +266,6 @@ def test_knobs_are_fitted_for_scorers_that_are_plain_functions():
         assert search.n_features_in_ == 3
 
 
-def test_a_fold_of_one_class_is_told():
-    X, y = imbalanced(n=120)
-    first = np.flatnonzero(y == 0)[:20]
-    cv = [(np.setdiff1d(np.arange(120), first), first)]
-    search = GradientSearchCV(SVC(), {"C": None}, scoring="roc_auc", cv=cv, pooled=False)
-    with pytest.raises(ValueError, match=r"fold 0 have none of class 1 .*pooled=True"):
-        search.fit(X, y)
-
-
 def test_the_threshold_of_a_pipeline_wraps_all_of_it():
     X, y = imbalanced()
     space = {"svc__C": None, "threshold": (-1.0, 1.0)}
@@ -330,15 +320,10 @@ def test_probabilities_come_without_another_fit(estimator, n_classes):
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     assert search.score(X, y) == pytest.approx(-metrics.log_loss(y, P))
     assert search.score(X, y) > -np.log(n_classes)
+    assert -np.log(n_classes) < search.best_score_ < 0
     if n_classes == 2:  # the sigmoid rises with the output
         order = np.argsort(search.decision_function(X))
         assert (np.diff(P[order, 1]) >= 0).all()
-
-
-def test_regressors_have_no_probabilities():
-    X, y = make_data(0)
-    search = GradientSearchCV(SVR(), {"C": None}, cv=3, max_evals=3).fit(X, y)
-    assert not hasattr(search, "predict_proba")
 
 
 def test_a_criterion_of_ones_own_is_descended_on():
@@ -599,11 +584,3 @@ def test_no_word_of_a_missing_smooth_form(score):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GradientSearchCV(SVC(), {"C": (0.1, 10.0)}, scoring=score, cv=3, max_evals=4).fit(X, y)
-
-
-def test_the_hypergradient_of_a_knob():
-    X, y = make_data(2)
-    params = {"C": 1.0, "gamma": 0.3, "threshold": 0.1}
-    value, gradient = value_and_grad(KernelSVC(), X, y, params, scoring="f1")
-    assert 0 < value < 1
-    assert set(gradient) == set(params)

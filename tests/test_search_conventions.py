@@ -131,12 +131,6 @@ def test_unfitted_says_so(binary, method):
         getattr(search, method)(X, *([y] if method == "score" else []))
 
 
-def test_regressors_have_no_decision_function(regression):
-    search = quick(svr(), SVR_SPACE, max_evals=2).fit(*regression)
-    assert not hasattr(search, "decision_function")
-    assert not hasattr(search, "classes_")
-
-
 def test_a_second_fit_forgets_the_first(binary, regression):
     search = quick(svc(), C_GAMMA, max_evals=3).fit(*binary)
     rows = len(search.history_)

@@ -36,7 +36,8 @@ def test_every_attribute_of_a_fitted_grid_search_is_there(case):
     assert search.multimetric_ is False
     assert search.n_features_in_ == X.shape[1]
     assert search.refit_time_ >= 0
-    assert hasattr(search, "classes_") == is_classifier(estimator)
+    for name in ("classes_", "decision_function", "predict_proba"):
+        assert hasattr(search, name) == is_classifier(estimator), name
 
 
 def test_best_attributes_point_at_one_row_of_the_table(case):
@@ -120,11 +121,6 @@ def test_means_deviations_and_ranks_follow_from_the_split_scores(fitted, which):
     assert_allclose(table[f"std_{which}_score"], splits.std(axis=0), atol=1e-12)
     if which == "test":
         assert_array_equal(table["rank_test_score"], rankdata(-splits.mean(axis=0), method="min"))
-
-
-def test_train_scores_are_absent_unless_asked_for(binary):
-    search = quick(svc(), C_GAMMA, max_evals=2).fit(*binary)
-    assert not [key for key in search.cv_results_ if "train" in key]
 
 
 def test_parameters_of_other_branches_are_masked(binary):

@@ -102,11 +102,6 @@ def test_log_loss_can_be_asked_for(binary):
     assert search.predict_proba(X).shape == (80, 2)
 
 
-def test_log_loss_can_be_asked_for_without_the_deprecated_argument(three_classes):
-    search = quick(svc(), C_GAMMA, scoring="neg_log_loss").fit(*three_classes)
-    assert -np.log(3) < search.best_score_ < 0
-
-
 # Several metrics
 # ---------------
 
