@@ -42,6 +42,13 @@ def make_data(n_classes: int, n: int = 60, d: int = 4, seed: int = 0):
     return X, np.searchsorted(edges, f)
 
 
+def imbalanced(n: int = 300, seed: int = 0):
+    """Return X and y; an eighth of the rows, about, is of class one."""
+    rng = np.random.default_rng(seed)
+    y = (rng.uniform(size=n) < 0.12).astype(int)
+    return rng.normal(size=(n, 3)) + 1.3 * y[:, None], y
+
+
 class Differentiated:
     """The smooth validation loss of an estimator, evaluated by hand with warm starts."""
 

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import central_difference, make_data
+from helpers import central_difference, imbalanced, make_data
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import FixedThresholdClassifier, StratifiedKFold
@@ -20,9 +20,8 @@ FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
 
 
 def mail(n=300, seed=0):
-    rng = np.random.default_rng(seed)
-    y = (rng.uniform(size=n) < 0.12).astype(int)
-    return rng.normal(size=(n, 3)) + 1.3 * y[:, None], np.array(["ham", "spam"])[y]
+    X, y = imbalanced(n, seed)
+    return X, np.array(["ham", "spam"])[y]
 
 
 # --- the cost, or the margin, of some classes

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import Differentiated, assert_gradient, make_data
+from helpers import Differentiated, assert_gradient, imbalanced, make_data
 from scipy import sparse
 from sklearn import metrics
 from sklearn.base import clone
@@ -226,13 +226,6 @@ def test_a_threshold_is_for_two_classes():
 
 
 # --- searches
-
-
-def imbalanced(seed=0, n=300):
-    rng = np.random.default_rng(seed)
-    y = (rng.uniform(size=n) < 0.12).astype(int)
-    X = rng.normal(size=(n, 3)) + 1.3 * y[:, None]
-    return X, y
 
 
 def test_a_tuned_threshold_raises_f1_and_is_given_back_as_scikit_learns_own():

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import C_GAMMA, quick
 from scipy import sparse
 from scipy.stats import norm, randint
 from sklearn.base import clone
@@ -25,15 +26,7 @@ from hypermargin import GradientSearchCV, value_and_grad
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-C_GAMMA = {"C": (1e-2, 1e2), "gamma": (1e-2, 1e1)}
 REFUSED = (TypeError, ValueError)
-
-
-def quick(estimator, space=None, **options):
-    """Make a search small enough for a test."""
-    return GradientSearchCV(
-        estimator, space, **{"cv": 3, "max_evals": 4, "random_state": 0} | options
-    )
 
 
 def refused(search, X, y, *words, error=REFUSED, **fit_params):
