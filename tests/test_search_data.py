@@ -21,28 +21,26 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_data_frames_keep_their_names(binary, library):
+def test_data_frames_keep_their_names(fitted, binary, library):
     frames = pytest.importorskip(library)
     X, y = binary
-    plain = quick(svc(), C_GAMMA).fit(X, y)
     frame = frames.DataFrame({name: X[:, i] for i, name in enumerate("abcd")})
     search = quick(svc(), C_GAMMA).fit(frame, frames.Series(y))
     assert list(search.feature_names_in_) == list("abcd")
     assert list(search.best_estimator_.feature_names_in_) == list("abcd")
-    assert_array_equal(search.predict(frame), plain.predict(X))
-    assert_allclose(search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+    assert_array_equal(search.predict(frame), fitted.predict(X))
+    assert_allclose(search.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_score"])
     if library == "pandas":
         with pytest.raises(ValueError, match="feature names"):
             search.predict(frame.rename(columns={"a": "z"}))
 
 
-def test_a_shuffled_index_of_a_data_frame_is_not_taken_for_positions(binary):
+def test_a_shuffled_index_of_a_data_frame_is_not_taken_for_positions(fitted, binary):
     pd = pytest.importorskip("pandas")
     X, y = binary
     index = np.random.RandomState(0).permutation(80)
-    plain = quick(svc(), C_GAMMA).fit(X, y)
     search = quick(svc(), C_GAMMA).fit(pd.DataFrame(X, index=index), pd.Series(y, index=index))
-    assert_allclose(search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+    assert_allclose(search.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_score"])
 
 
 @pytest.mark.parametrize(
@@ -77,12 +75,11 @@ def test_sparse_data_give_the_result_of_dense_data(request, kind, make):
     ],
     ids=["lists", "columns first", "single", "strided", "object"],
 )
-def test_numbers_may_come_in_any_array(binary, turn):
+def test_numbers_may_come_in_any_array(fitted, binary, turn):
     X, y = binary
-    plain = quick(svc(), C_GAMMA).fit(X, y)
     search = quick(svc(), C_GAMMA).fit(turn(X), y.tolist())
     assert_allclose(
-        search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], atol=0.03
+        search.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_score"], atol=0.03
     )
 
 
@@ -108,23 +105,21 @@ def test_whole_numbers_are_fine(binary):
     ],
     ids=["text", "object", "bool", "signs", "floats", "integers"],
 )
-def test_labels_may_have_any_names(binary, names):
+def test_labels_may_have_any_names(fitted, binary, names):
     X, y = binary
-    plain = quick(svc(), C_GAMMA).fit(X, y)
     search = quick(svc(), C_GAMMA).fit(X, names[y])
     assert_array_equal(search.classes_, names)
-    assert_array_equal(search.predict(X), names[plain.predict(X)])
-    assert_allclose(search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+    assert_array_equal(search.predict(X), names[fitted.predict(X)])
+    assert_allclose(search.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_score"])
 
 
 @pytest.mark.parametrize("dtype", ["category", "string", "object"])
-def test_labels_may_be_a_column_of_any_kind(binary, dtype):
+def test_labels_may_be_a_column_of_any_kind(fitted, binary, dtype):
     pd = pytest.importorskip("pandas")
     X, y = binary
-    plain = quick(svc(), C_GAMMA).fit(X, y)
     search = quick(svc(), C_GAMMA).fit(X, pd.Series(np.array(["no", "yes"])[y]).astype(dtype))
-    assert_array_equal(search.predict(X), np.array(["no", "yes"])[plain.predict(X)])
-    assert_allclose(search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+    assert_array_equal(search.predict(X), np.array(["no", "yes"])[fitted.predict(X)])
+    assert_allclose(search.cv_results_["mean_test_score"], fitted.cv_results_["mean_test_score"])
 
 
 def test_several_classes_may_have_any_names(three_classes):

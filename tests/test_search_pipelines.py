@@ -92,7 +92,7 @@ def test_hyperparameters_of_transformers_may_be_listed(
     X, y = binary
     estimator = Pipeline([("scale", StandardScaler()), ("pca", PCA()), ("svm", svc())])
     space = {name: values, "svm__C": (1e-1, 1e1)}
-    search = quick(estimator, space, max_evals=12).fit(X, y)
+    search = quick(estimator, space, max_evals=3).fit(X, y)
     table = search.cv_results_
     tried = [str(row[name]) for row in table["params"]]
     assert set(tried) == {str(value) for value in values}

@@ -26,7 +26,7 @@ def test_evaluations_stay_within_the_budget(case, max_evals):
 def test_more_evaluations_are_never_worse(case):
     estimator, space, X, y = case
     few = quick(estimator, space, max_evals=2).fit(X, y)
-    many = quick(estimator, space, max_evals=25).fit(X, y)
+    many = quick(estimator, space, max_evals=12).fit(X, y)
     assert many.cv_results_["objective"].min() <= few.cv_results_["objective"].min() + 1e-9
 
 
