@@ -1,10 +1,11 @@
-"""Small data sets and the yardstick (a plain grid search over the same points)."""
+"""Small data sets, searches, and the yardstick (a plain grid search over the same points)."""
 
 import re
 import warnings
 
 import numpy as np
 import pytest
+from helpers import C_GAMMA, CASES, quick, svc
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV
@@ -64,6 +65,21 @@ def _read_only(*arrays):
     for array in arrays:
         array.flags.writeable = False
     return arrays
+
+
+@pytest.fixture(params=list(CASES))
+def case(request):
+    """Go through the kinds of estimator, each with a space and data."""
+    estimator, space, data = CASES[request.param]
+    return clone(estimator), space, *request.getfixturevalue(data)
+
+
+@pytest.fixture(scope="session")
+def fitted(binary):
+    """Fit one search that several read-only tests look at."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return quick(svc(), C_GAMMA, return_train_score=True).fit(*binary)
 
 
 @pytest.fixture(scope="session")

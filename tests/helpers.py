@@ -1,12 +1,17 @@
-"""What several test files share: problems of all kinds, and central differences."""
+"""What several test files share: problems of all kinds, small searches, central differences."""
 
 from __future__ import annotations
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
 
+from hypermargin import GradientSearchCV
 from hypermargin._adapters import read_model
 from hypermargin._budget import Workers
 from hypermargin._objective import validation_loss
@@ -35,6 +40,13 @@ def make_data(n_classes: int, n: int = 60, d: int = 4, seed: int = 0):
         return X, f
     edges = np.quantile(f, np.linspace(0, 1, n_classes + 1)[1:-1])
     return X, np.searchsorted(edges, f)
+
+
+def imbalanced(n: int = 300, seed: int = 0):
+    """Return X and y; an eighth of the rows, about, is of class one."""
+    rng = np.random.default_rng(seed)
+    y = (rng.uniform(size=n) < 0.12).astype(int)
+    return rng.normal(size=(n, 3)) + 1.3 * y[:, None], y
 
 
 class Differentiated:
@@ -105,3 +117,46 @@ def is_smooth_around(problem: Differentiated, params: dict, h: float = 1e-4) -> 
             if any((a != b).any() for a, b in zip(here, there, strict=True)):
                 return False
     return True
+
+
+# --- small searches
+
+C_GAMMA = {"C": (1e-2, 1e2), "gamma": (1e-2, 1e1)}
+SVR_SPACE = {"C": (1e-1, 1e2), "gamma": (1e-2, 1e1), "epsilon": (1e-2, 1.0)}
+RIDGE_SPACE = {"alpha": (1e-3, 1e1), "gamma": (1e-2, 1e1)}
+TIMES = {"mean_fit_time", "std_fit_time", "mean_score_time", "std_score_time"}
+
+
+def quick(estimator, space=None, **options):
+    """Make a search small enough for a test."""
+    return GradientSearchCV(
+        estimator, space, **{"cv": 3, "max_evals": 6, "random_state": 0} | options
+    )
+
+
+def svc(**options):
+    """Make an SVC solved accurately enough that two solvers agree on its decisions."""
+    return SVC(**{"tol": 1e-6} | options)
+
+
+def svr(**options):
+    """Make an SVR solved accurately enough that two solvers agree on its predictions."""
+    return SVR(**{"tol": 1e-6} | options)
+
+
+def ridge(**options):
+    """Make a kernel ridge with the Gaussian kernel unless told otherwise."""
+    return KernelRidge(**{"kernel": "rbf"} | options)
+
+
+# The kinds of estimator, each with a space and the fixture that has its data.
+CASES = {
+    "svc": (svc(), C_GAMMA, "binary"),
+    "svr": (svr(), SVR_SPACE, "regression"),
+    "kernel ridge": (ridge(), RIDGE_SPACE, "regression"),
+    "pipeline": (
+        make_pipeline(StandardScaler(), svc()),
+        {"svc__C": (1e-2, 1e2), "svc__gamma": (1e-2, 1e1)},
+        "binary",
+    ),
+}

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import central_difference, make_data
+from helpers import central_difference, imbalanced, make_data
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import FixedThresholdClassifier, StratifiedKFold
@@ -20,9 +20,8 @@ FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
 
 
 def mail(n=300, seed=0):
-    rng = np.random.default_rng(seed)
-    y = (rng.uniform(size=n) < 0.12).astype(int)
-    return rng.normal(size=(n, 3)) + 1.3 * y[:, None], np.array(["ham", "spam"])[y]
+    X, y = imbalanced(n, seed)
+    return X, np.array(["ham", "spam"])[y]
 
 
 # --- the cost, or the margin, of some classes
@@ -342,16 +341,18 @@ def test_measures_of_both_classes_are_known():
     assert not {"accuracy", "balanced_accuracy", "weighted_error", "zero_one"} & {*UNDEFINED}
 
 
-@pytest.mark.parametrize("criterion", UNDEFINED)
-def test_a_fold_on_which_a_measure_is_undefined_is_named_at_once(criterion):
+@pytest.mark.parametrize(
+    "measure", [*({"criterion": name} for name in UNDEFINED), {"scoring": "roc_auc"}], ids=str
+)
+def test_a_fold_on_which_a_measure_is_undefined_is_named_at_once(measure):
     X, y, cv = one_class_in_a_fold()
-    search = GradientSearchCV(SVC(), {"C": None}, criterion=criterion, cv=cv, pooled=False)
+    search = GradientSearchCV(SVC(), {"C": None}, cv=cv, pooled=False, **measure)
     message = "validation rows of fold 0 have none of class 1 .* stratified folds, or pooled=True"
     with pytest.raises(ValueError, match=message):
         search.fit(X, y)
     with pytest.raises(ValueError, match=message):
-        value_and_grad(SVC(), X, y, {"C": 1.0}, criterion=criterion, cv=cv, pooled=False)
-    assert np.isfinite(value_and_grad(SVC(), X, y, {"C": 1.0}, criterion=criterion, cv=cv)[0])
+        value_and_grad(SVC(), X, y, {"C": 1.0}, cv=cv, pooled=False, **measure)
+    assert np.isfinite(value_and_grad(SVC(), X, y, {"C": 1.0}, cv=cv, **measure)[0])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Input of linear models, good and bad: the right answer or a clear sentence, and X untouched."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -146,7 +147,10 @@ def test_a_read_only_memory_map(estimator, tmp_path):
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     assert_same(measure(estimator, mapped, y), measure(estimator, X, y))
-    assert quiet(GradientSearchCV(estimator, cv=3), mapped, y).n_features_in_ == X.shape[1]
+    assert (
+        quiet(GradientSearchCV(estimator, cv=3, max_evals=4), mapped, y).n_features_in_
+        == X.shape[1]
+    )
 
 
 def test_empty_rows_and_columns(estimator):
@@ -156,7 +160,7 @@ def test_empty_rows_and_columns(estimator):
     expected = measure(estimator, X[:, [0, 1, 3, 4]], y)
     for form in (np.asarray, sparse.csr_matrix):
         assert_same(measure(estimator, form(X), y), expected)
-        search = quiet(GradientSearchCV(estimator, cv=3), form(X), y)
+        search = quiet(GradientSearchCV(estimator, cv=3, max_evals=4), form(X), y)
         assert np.ravel(search.best_estimator_.coef_)[2] == pytest.approx(0.0, abs=1e-12)
 
 
@@ -166,7 +170,7 @@ def test_nothing_but_zeros(estimator):
         value, gradient = measure(estimator, X, y)
         assert np.isfinite(value)
         assert np.isfinite(list(gradient.values())).all()
-        search = quiet(GradientSearchCV(estimator, cv=3), X, y)
+        search = quiet(GradientSearchCV(estimator, cv=3, max_evals=4), X, y)
         np.testing.assert_allclose(search.best_estimator_.coef_, 0.0, atol=1e-12)
 
 
@@ -174,7 +178,7 @@ def test_nothing_but_zeros(estimator):
 @pytest.mark.parametrize("name", ["LinearSVC", "LinearSVC, hinge", "LogisticRegression", "Ridge"])
 def test_wide_sparse_data_are_never_filled(name, method, monkeypatch):
     estimator, rng = ESTIMATORS[name], np.random.default_rng(0)
-    n, d = 200, 1_000_000
+    n, d = 200, 100_000
     columns = rng.integers(0, d, size=(n, 20))
     y = np.arange(n) % 2
     columns[:, 0] = y  # the word that tells
@@ -338,12 +342,6 @@ def test_several_targets_are_for_ridge():
         GradientSearchCV(LinearSVR(), cv=3).fit(X, Y)
 
 
-def test_landmarks_are_for_kernels():
-    X, y = data_for(LinearSVC())
-    with pytest.raises(ValueError, match="rank=5"):
-        GradientSearchCV(LinearSVC(), rank=5, cv=3).fit(X, y)
-
-
 @pytest.mark.parametrize(
     ("space", "sentence"),
     [
@@ -358,22 +356,26 @@ def test_wrong_spaces_are_refused(space, sentence):
         GradientSearchCV(LinearSVC(), space, cv=3).fit(X, y)
 
 
+@cache
+def usual_score(estimator):
+    return quiet(GradientSearchCV(estimator, cv=3, max_evals=8), *data_for(estimator)).best_score_
+
+
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e4])
 def test_features_of_any_size(estimator, scale):
     X, y = data_for(estimator)
-    search = quiet(GradientSearchCV(estimator, cv=3), scale * X, y)
+    search = quiet(GradientSearchCV(estimator, cv=3, max_evals=8), scale * X, y)
     assert np.isfinite(np.ravel(search.best_estimator_.coef_)).all()
     if scale < 1 and getattr(estimator, "loss", None) in ("hinge", "epsilon_insensitive"):
         return  # neither we nor LIBLINEAR train these if the constant is so large
-    plain = quiet(GradientSearchCV(estimator, cv=3), X, y)
     # a penalised bias does not scale with the features
     penalised = isinstance(estimator, LinearSVC | LinearSVR)
-    assert search.best_score_ >= plain.best_score_ - (0.2 if penalised else 0.03)
+    assert search.best_score_ >= usual_score(estimator) - (0.2 if penalised else 0.03)
 
 
 def test_more_folds_than_lanes(estimator):
     X, y = data_for(estimator)
-    search = quiet(GradientSearchCV(estimator, cv=12), X, y)
+    search = quiet(GradientSearchCV(estimator, cv=12, max_evals=4), X, y)
     assert search.n_splits_ == 12
     assert np.isfinite(search.best_score_)
 

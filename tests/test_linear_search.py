@@ -335,7 +335,9 @@ def test_listed_values_of_other_parameters():
 @pytest.mark.parametrize("method", METHODS)
 def test_scores_of_classifiers(scoring, method):
     X, y = noisy()
-    search = GradientSearchCV(LinearSVC(dual=False), cv=CV, scoring=scoring, method=method)
+    search = GradientSearchCV(
+        LinearSVC(dual=False), cv=CV, scoring=scoring, method=method, max_evals=5
+    )
     quiet(search, X, y)
     model = LinearSVC(dual=False, **search.best_params_)
     exact = cross_val_score(model, X, y, cv=CV, scoring=scoring).mean()
