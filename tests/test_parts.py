@@ -172,6 +172,24 @@ def test_every_machine_gets_a_cost_of_its_own():
     assert min(own.cv_results_["objective"]) <= min(shared.cv_results_["objective"]) + 1e-6
     again = LinearClassifier(**own.best_params_).fit(X, y)
     np.testing.assert_allclose(own.best_estimator_.coef_, again.coef_, rtol=1e-2, atol=1e-3)
+    assert list(own.curve_) == ["machine_cost", "score", "std_error"]
+
+
+def test_costs_of_machines_by_the_curve_and_by_descent_are_equally_good():
+    X, y = make_data(4, 400, seed=1)
+    options = {"criterion": "neg_log_loss", "cv": FOLDS, "refit": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a cost on its bound
+        losses = [
+            min(
+                GradientSearchCV(LinearClassifier(), {"machine_cost": spec}, **options)
+                .fit(X, y)
+                .cv_results_["objective"]
+            )
+            # ranges that differ are for the descent
+            for spec in (None, {0: (1e-4, 1e3), 1: (1e-4, 1e3), 2: (1e-4, 1e3), 3: (1e-4, 999.0)})
+        ]
+    assert losses[0] == pytest.approx(losses[1], rel=0.01)
 
 
 def test_groups_reach_the_end_of_a_pipeline():
@@ -198,6 +216,12 @@ def test_groups_are_routed_to_who_asked_for_them():
 # --- what is wrong is said
 
 
+def test_the_path_is_for_one_cost():
+    X, y = make_data(3, 60)
+    with pytest.raises(ValueError, match="method='path' is for linear models of which C alone"):
+        GradientSearchCV(LinearClassifier(), {"machine_cost": None}, method="path").fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("model", "space", "given", "message"),
     [
@@ -208,6 +232,7 @@ def test_groups_are_routed_to_who_asked_for_them():
         (LinearClassifier(), {"group_cost": {"sea": None}}, "source", "'sea'.*none of the groups"),
         (LinearClassifier(group_cost=[1, 2]), None, "source", "2 values, but there are 3 groups"),
         (LinearClassifier(), None, "short", "cost_groups|inconsistent|length"),
+        (LinearClassifier(), {"group_cost": [1]}, {}, "group_cost"),
         (LinearSVC(), None, "source", "cost_groups"),
         (SVC(), None, "source", "cost_groups"),
     ],

@@ -3,7 +3,9 @@
 Out-of-fold outputs and their derivatives by log C at a few values of C give, by cubic Hermite
 interpolation, the outputs at every C in between, and so any score there: a curve instead of a
 number.  Scores of linear machines are flat around the best C, where descending on them is
-ill-posed; with the curve in hand, its best place is evaluated if it beats all that were.
+ill-posed; with the curve in hand, its best place is evaluated if it beats all that were.  Where
+every class has a machine, each may have a cost of its own: every machine has its curve, so that the
+smooth loss of all their costs can be minimised without training any of them.
 
 `follow` is Algorithm 1 of chu-2015: C grows by a factor, every fold starts where it ended, and
 the sweep stops when solutions no longer change.
@@ -19,6 +21,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
 from ._linear import LinearCrossValidation, LinearEvaluation, State
 from ._objective import Objective, SearchEnded, Visit, validation_loss
@@ -33,7 +36,10 @@ SAME = 1e-4  # scores that differ by less are the same, relative to the best
 STILL = 0.02  # change of outputs over a stride that is none
 GROWING = 0.25  # change of outputs by log C, relative to their size, that is far from the end
 
+OWN_STEPS = 20  # in minimising the loss of costs by machine; each costs a criterion
+
 Rate = Callable[[list[np.ndarray]], tuple[float, float]]
+Place = float | np.ndarray  # the logarithm of the cost, or one for each machine
 
 
 @dataclass(frozen=True)
@@ -64,23 +70,48 @@ class Curve:
     errors: np.ndarray
 
 
-def between(left: Node, right: Node, at: float) -> list[np.ndarray]:
-    """Return the outputs between two places, by cubic Hermite interpolation."""
+def between(
+    left: Node, right: Node, at: float, columns: Any = slice(None)
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return outputs between two places and their derivatives, by cubic Hermite interpolation."""
     h = right.at - left.at
     t = (at - left.at) / h
-    a, b = (1 + 2 * t) * (1 - t) ** 2, t * (1 - t) ** 2 * h
-    c, d = t * t * (3 - 2 * t), t * t * (t - 1) * h
-    parts = zip(left.outputs, left.rates, right.outputs, right.rates, strict=True)
-    return [a * z0 + b * d0 + c * z1 + d * d1 for z0, d0, z1, d1 in parts]
+    values = (
+        (1 + 2 * t) * (1 - t) ** 2,
+        t * (1 - t) ** 2 * h,
+        t * t * (3 - 2 * t),
+        t * t * (t - 1) * h,
+    )
+    slopes = 6 * t * (t - 1) / h, (1 - t) * (1 - 3 * t), 6 * t * (1 - t) / h, t * (3 * t - 2)
+    parts = [
+        [part[:, columns] for part in of_fold]
+        for of_fold in zip(left.outputs, left.rates, right.outputs, right.rates, strict=True)
+    ]
+    outputs, rates = (
+        [sum(w * part for w, part in zip(weights, of_fold, strict=True)) for of_fold in parts]
+        for weights in (values, slopes)
+    )
+    return outputs, rates  # type: ignore[return-value]
+
+
+def walks(problem: Any, names: Sequence[str], bounds: np.ndarray) -> bool:
+    """Whether a curve tunes these hyperparameters: the cost, or within one range those of all."""
+    own = [f"machine_cost[{k}]" for k in range(len(problem.columns))]
+    return list(names) in ([problem.loss.hyperparameters[0]], own) and bool(
+        (bounds == bounds[0]).all()
+    )
 
 
 class _Walk:
-    """A walk along the logarithm of the cost; the hyperparameter is C, or alpha = 1 / C."""
+    """A walk along the logarithm of the cost; the hyperparameter is C, or alpha = 1 / C.
+
+    Where every machine has a cost of its own they walk together, and `at` may be one for each.
+    """
 
     def __init__(self, objective: Objective, rate: Rate | None):
         self.objective, self.rate = objective, rate
-        (self.name,) = objective.space.names
-        dimension = objective.space.dimensions[self.name]
+        self.names = objective.space.names
+        dimension = objective.space.dimensions[self.names[0]]
         problem = objective.prepared.problem
         assert isinstance(problem, LinearCrossValidation)
         self.problem = problem
@@ -104,11 +135,28 @@ class _Walk:
         number = max(1, int(np.ceil((high - low) / STRIDE - 1e-9)))
         return np.linspace(low, high, number + 1).tolist()
 
-    def params(self, at: float) -> dict[str, float]:
-        return self.objective.space.params(np.array([self.sign * at]))
+    def theta(self, at: Place) -> np.ndarray:
+        """Return where that is in the space."""
+        return np.broadcast_to(self.sign * np.asarray(at), len(self.names))
+
+    def params(self, at: Place) -> dict[str, float]:
+        return self.objective.space.params(self.theta(at))
+
+    def warm(self, at: Place) -> State:
+        """Return where every machine is to start: at the nearest place that it was at."""
+        found: State = {}
+        for column, place in enumerate(np.broadcast_to(at, len(self.problem.columns))):
+            near = min(self.states, key=lambda other: abs(other - place), default=None)
+            if near is None:
+                return {}
+            for job, start in self.states[near].items():
+                if job[1] == column:
+                    # towards less cost the derivative leads astray
+                    found[job] = start if near <= place else replace(start, rate=None)
+        return found
 
     def evaluate(
-        self, at: float, tol: float, warm: State | None, watch: bool = False
+        self, at: Place, tol: float, warm: State | None, watch: bool = False
     ) -> LinearEvaluation:
         objective = self.objective
         if objective.visited and objective.budget.expired():
@@ -122,25 +170,22 @@ class _Walk:
             params, tol=tol, warm=warm, budget=objective.budget, watch=watch
         )
 
-    def node(self, at: float, tol: float) -> Node:
+    def node(self, at: Place, tol: float) -> Node:
         """Evaluate a place, warm from the nearest one, and record it."""
         clock = time.perf_counter()
-        near = min(self.states, key=lambda other: abs(other - at), default=None)
-        warm = None if near is None else self.states[near]
-        if warm is not None and near is not None and near > at:
-            # towards less cost the derivative leads astray
-            warm = {job: replace(start, rate=None) for job, start in warm.items()}
-        evaluation = self.evaluate(at, tol, warm)
-        rates, self.states[at] = evaluation.rates()
+        evaluation = self.evaluate(at, tol, self.warm(at))
+        rates, state = evaluation.rates()
+        if np.ndim(at) == 0:
+            self.states[float(at)] = state
         visit = self.visit(at, tol, evaluation, rates, clock)
         self.objective.record(visit)
         self.objective.visited = True
         score, error = self.rated(evaluation.outputs)
-        return Node(at, evaluation.outputs, rates, score, error)
+        return Node(float(np.mean(at)), evaluation.outputs, rates, score, error)
 
     def visit(
         self,
-        at: float,
+        at: Place,
         tol: float,
         evaluation: LinearEvaluation,
         rates: Sequence[np.ndarray] | None,
@@ -150,18 +195,20 @@ class _Walk:
         value, delta = self.loss(evaluation)
         gradient = None
         if rates is not None:
-            slope = sum(float((d * r).sum()) for d, r in zip(delta, rates, strict=True))
-            gradient = {self.name: self.sign * slope / params[self.name]}
+            slopes = sum((d * r).sum(axis=0) for d, r in zip(delta, rates, strict=True))
+            slopes = slopes if len(self.names) > 1 else [slopes.sum()]
+            pairs = zip(self.names, slopes, strict=True)
+            gradient = {name: self.sign * float(slope) / params[name] for name, slope in pairs}
         again = None
         # without corners nothing is gained by a finer tolerance
         if tol > objective.tol and self.problem.loss.corners:
             again = partial(self.settle, at, evaluation.state, gradient)
         return Visit(
-            np.array([self.sign * at]), params, value, gradient, evaluation,
+            self.theta(at), params, value, gradient, evaluation,
             objective.prepared.n_rows, time.perf_counter() - clock, False, tol, again,
         )  # fmt: skip
 
-    def settle(self, at: float, state: State, gradient: Any) -> Visit:
+    def settle(self, at: Place, state: State, gradient: Any) -> Visit:
         """Evaluate a place at the final tolerance; its gradient is good enough as it is."""
         clock, objective = time.perf_counter(), self.objective
         params, tol = objective.prepared.model.bare(self.params(at)), objective.tol
@@ -179,9 +226,12 @@ class _Walk:
         """Return the score of outputs and its standard error, or minus the smooth loss."""
         if self.rate is not None:
             return self.rate(outputs)
+        return -self.loss(self.evaluated(outputs))[0], np.nan
+
+    def evaluated(self, outputs: list[np.ndarray]) -> Evaluation:
+        """Return outputs in the form that criteria read."""
         tests = [test for _, test in self.objective.prepared.splits]
-        given = Evaluation(outputs, tests, lambda delta: {}, lambda f, at: at, None, True)
-        return -self.loss(given)[0], np.nan
+        return Evaluation(outputs, tests, lambda delta: {}, lambda f, at: at, None, True)
 
 
 def trace(objective: Objective, rate: Rate | None) -> Curve | None:
@@ -203,9 +253,11 @@ def trace(objective: Objective, rate: Rate | None) -> Curve | None:
     if len(nodes) > 1:
         places, curve = _curve(walk, [nodes[at] for at in sorted(nodes)])
         try:
-            known = max(node.score for node in nodes.values())
+            known, top = max(node.score for node in nodes.values()), int(np.argmax(curve.scores))
             if not known >= _as_good(curve.scores):  # else a place that was evaluated will do
-                walk.node(places[int(np.argmax(curve.scores))], NODE)
+                walk.node(places[top], NODE)
+            if len(walk.names) > 1:
+                walk.node(_own_costs(walk, [nodes[at] for at in sorted(nodes)], places[top]), NODE)
         except SearchEnded:
             pass
         if walk.sign < 0:
@@ -240,13 +292,35 @@ def _curve(walk: _Walk, nodes: Sequence[Node]) -> tuple[list[float], Curve]:
             if at == left.at:
                 rows.append((left.score, left.error))
                 continue
-            outputs = between(left, right, float(at))
+            outputs, _ = between(left, right, float(at))
             rows.append(walk.rated(outputs))
     places.append(nodes[-1].at)
     rows.append((nodes[-1].score, nodes[-1].error))
     scores, errors = np.array(rows, dtype=float).T
-    values = np.array([walk.params(at)[walk.name] for at in places])
+    values = np.array([walk.params(at)[walk.names[0]] for at in places])
     return places, Curve(values, scores, errors)
+
+
+def _own_costs(walk: _Walk, nodes: Sequence[Node], start: float) -> np.ndarray:
+    """Return a cost for each machine: those with the least smooth loss on the curves of all."""
+    ends = np.array([node.at for node in nodes])
+
+    def value_and_grad(at: np.ndarray) -> tuple[float, np.ndarray]:
+        left = np.clip(np.searchsorted(ends, at, side="right") - 1, 0, len(ends) - 2)
+        found = [
+            between(nodes[k], nodes[k + 1], float(place), [column])
+            for column, (k, place) in enumerate(zip(left, at, strict=True))
+        ]
+        outputs, rates = (
+            [np.hstack(of_fold) for of_fold in zip(*parts, strict=True)]
+            for parts in zip(*found, strict=True)
+        )
+        value, delta = walk.loss(walk.evaluated(outputs))
+        return value, sum((d * r).sum(axis=0) for d, r in zip(delta, rates, strict=True))
+
+    first, bounds = np.full(len(walk.names), start), [(ends[0], ends[-1])] * len(walk.names)
+    options = {"maxiter": OWN_STEPS}
+    return minimize(value_and_grad, first, jac=True, bounds=bounds, options=options).x
 
 
 def _as_good(scores: np.ndarray) -> float:
@@ -280,7 +354,7 @@ def follow(objective: Objective, rate: Rate | None) -> Curve | None:
             visit = walk.visit(at, STEP, evaluation, None, clock)
             objective.record(visit)
             objective.visited = True
-            rows.append((walk.params(at)[walk.name], *walk.rated(evaluation.outputs)))
+            rows.append((walk.params(at)[walk.names[0]], *walk.rated(evaluation.outputs)))
             if at == walk.high:
                 break
             at += float(np.log(DELTA))

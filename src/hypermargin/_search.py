@@ -37,7 +37,7 @@ from ._log import Entry, Log, best_index, warn
 from ._method import nested_rows, tune
 from ._objective import Objective, check_defined
 from ._optimisers import choose_optimiser
-from ._path import follow, trace
+from ._path import follow, trace, walks
 from ._prepare import (
     Prepared,
     TransformerFailed,
@@ -497,16 +497,17 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     def _walk(self, objective: Objective, log: Log, rng: np.random.RandomState) -> None:
         """Search one space, in the way that suits it or that was asked for."""
         prepared, space = objective.prepared, objective.space
-        strength = prepared.model.adapter.loss(prepared.model.machine).hyperparameters[0]
-        alone = list(prepared.model.bare(dict.fromkeys(space.names))) == [strength]
+        names = list(prepared.model.bare(dict.fromkeys(space.names)))
+        alone = prepared.model.adapter.linear and walks(prepared.problem, names, space.bounds)
         method = self.method
         if method == "auto":
-            method = "curve" if prepared.model.adapter.linear and alone else "gradient"
+            method = "curve" if alone else "gradient"
         if method == "gradient":
             optimise = choose_optimiser(len(space))
             tune(objective, nested_rows(prepared, rng), optimise, self.tol)
             return
-        if not (prepared.model.adapter.linear and alone):
+        if not alone or (method == "path" and len(names) > 1):
+            strength = prepared.problem.loss.hyperparameters[0]
             raise ValueError(
                 f"method={method!r} is for linear models of which {strength} alone is tuned; "
                 "use method='gradient'."
@@ -515,7 +516,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         curve = walk(objective, log.rater(prepared))
         if curve is not None:
             log.curves[id(prepared)] = {
-                strength: curve.values,
+                names[0].partition("[")[0]: curve.values,
                 "score": curve.scores,
                 "std_error": curve.errors,
             }
