@@ -131,21 +131,22 @@ class _Costly(Loss):
 
     def costs(self, rows: Rows, params: Params) -> np.ndarray:
         costs = params["C"] * rows.weight
-        for name in self._factors:
-            costs = costs * rows.values(params, name)
+        for name in self._factors(rows):
+            factors = rows.values(params, name)
+            if np.ndim(factors):  # else they are all 1
+                costs *= factors
         return costs
 
     def pull_costs(self, rows: Rows, params: Params, on_costs: np.ndarray) -> Params:
         """Turn a cotangent on the costs into one on C and on the factors."""
         on_logarithms = self.costs(rows, params) * on_costs
         gradient = {"C": float(on_logarithms.sum()) / params["C"]}
-        for name in self._factors:
+        for name in self._factors(rows):
             gradient |= rows.sums(on_logarithms / rows.values(params, name), name)
         return gradient
 
-    @property
-    def _factors(self) -> list[str]:
-        return [name for name in COSTS if name in self.by_part]
+    def _factors(self, rows: Rows) -> list[str]:
+        return [name for name in COSTS if name in self.by_part and PART[name] in rows.parts]
 
 
 class _Classification(_Costly):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -29,8 +28,9 @@ from sklearn.utils.validation import (
 )
 
 from ._adapter import Targets
-from ._adapters import Model, read_model
+from ._adapters import read_model
 from ._budget import Budget, Workers, one_blas_thread
+from ._combinations import Combination, check_landmarks, read_combinations
 from ._criterion import Criterion
 from ._finish import calibrate, fit_best
 from ._log import Entry, Log, best_index, warn
@@ -39,19 +39,12 @@ from ._objective import Objective, check_defined
 from ._optimisers import choose_optimiser
 from ._path import follow, trace, walks
 from ._prepare import (
-    Prepared,
     TransformerFailed,
-    check_inputs,
-    check_threshold,
-    default_dimensions,
     draw_folds,
     prepare,
-    split_params,
 )
 from ._probability import agreeing
-from ._refit import can_install
 from ._scoring import Scoring, default_surrogate_message, with_threshold
-from ._space import Dimension, Space, entries, read_range, read_space
 from .criteria import criterion_for, read_criterion
 
 
@@ -271,23 +264,18 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         -------
         self : GradientSearchCV
         """
-        combinations = self._read_combinations()
+        combinations = read_combinations(self.estimator, self.space)
         if self.rank is not None:
-            for _, _, model in combinations:
-                self._check_low_rank(model)
+            for one in combinations:
+                check_landmarks(one.model, self.rank, self.exact_refit)
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
         params = _check_method_params(X, params=params)
         routed = self._get_routed_params_for_fit(params)
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = draw_folds(cv, X, y, routed.splitter.split)
-        for listed, ranges, model in combinations:
-            _, own = split_params(model, routed.estimator.fit)
-            _, _, targets, _ = check_inputs(model, X, y, list(model.bare(ranges)), own)
-            for name, spec in ranges.items():
-                model.flat(name, spec, targets)  # says which label is unknown
-            if "threshold" in model.bare({**listed, **ranges}):
-                check_threshold("space", targets)
+        for one in combinations:
+            targets = one.check(X, y, routed.estimator.fit)
         scoring = Scoring(
             scorers,
             X,
@@ -306,7 +294,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         with one_blas_thread:
             seconds = self._search(combinations, criterion, weight, splits, log)
         results = self._collect(log, len(splits))
-        for doubt in model.adapter.doubts(model.machine, targets):
+        for doubt in one.model.adapter.doubts(one.model.machine, targets):
             warn(f"The refitted model may differ from the search: {doubt}.")
 
         if hasattr(self, "curve_"):
@@ -347,70 +335,6 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             log.release()
         return self
 
-    def _read_combinations(self) -> list[tuple[dict, dict, Model]]:
-        """Check the space as far as that needs no data: (listed values, ranges, model) each."""
-        defaults = read_model(self.estimator).hyperparameters if self.space is None else ()
-        combinations, used = [], set[str]()
-        parts = read_space(self.space, defaults)
-        for listed, ranges in parts:
-            model = self._model_with(listed)
-            tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
-            for name, spec in tunable.items():
-                for place, one in entries(name, spec, model.is_by_part(name)).items():
-                    read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
-            used |= tunable.keys()
-            combinations.append((listed, tunable, model))
-        for _, ranges in parts:
-            for name in ranges:
-                if name not in used:
-                    self._refuse(name, combinations[0][2])
-        return combinations
-
-    def _model_with(self, listed: Mapping[str, Any]) -> Model:
-        """Return the model that has the listed values, a threshold that wraps it included."""
-        values = clone(dict(listed), safe=False)
-        known = self.estimator.get_params()
-        threshold = None if "threshold" in known else values.pop("threshold", None)
-        model = read_model(clone(self.estimator).set_params(**values))
-        model.machine._validate_params()
-        if threshold is None:
-            return model
-        if not model.wrapping:
-            self._refuse("threshold", model)
-        if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
-            raise ValueError(f"space['threshold'] lists {threshold!r}; it must be a finite number.")
-        return replace(model, threshold=float(threshold))
-
-    def _check_low_rank(self, model: Model) -> None:
-        """Say at once if a model cannot be an expansion on landmarks."""
-        machine = model.machine
-        if model.adapter.linear:
-            raise ValueError(
-                f"rank={self.rank} is for kernel machines; {machine!r} needs no landmarks."
-            )
-        if getattr(machine, "loss", None) in ("smooth_hinge", "logistic"):
-            raise ValueError(
-                f"rank={self.rank} is not for loss={machine.loss!r}; use 'modified_huber'."
-            )
-        if not self.exact_refit and not can_install(machine):
-            raise ValueError(
-                f"rank={self.rank} gives models with landmarks as support vectors, which "
-                f"{machine!r} cannot be; use SVC or SVR without probability, or exact_refit=True."
-            )
-        if machine.kernel in ("sigmoid", "precomputed"):
-            raise ValueError(
-                f"rank={self.rank} needs a positive definite kernel of the rows; "
-                f"kernel={machine.kernel!r} is none. Use 'rbf', 'poly' or 'linear'."
-            )
-
-    def _refuse(self, name: str, model: Model) -> None:
-        known = model.whole.get_params()
-        what = "cannot be tuned by gradient here" if name in known else "is not a parameter of it"
-        raise ValueError(
-            f"Invalid parameter {name!r} in space for estimator {model.whole!r}: it {what}; ranges "
-            f"can be given for {list(model.tunable)}, lists of values for any parameter."
-        )
-
     def _leading_metric(self, scorers: Any) -> str | None:
         if isinstance(scorers, _MultimetricScorer):
             return self.refit if isinstance(self.refit, str) else next(iter(scorers._scorers))
@@ -438,7 +362,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _search(
         self,
-        combinations: list[tuple[dict, dict, Model]],
+        combinations: list[Combination],
         criterion: Criterion,
         weight: np.ndarray,
         splits: list,
@@ -454,29 +378,28 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         memory = self.memory_limit * 2**20
         scoring = log.scoring
         try:
-            for listed, ranges, model in combinations:
+            for one in combinations:
                 if log.entries and budget.expired():
                     break
-                names = list(model.bare(ranges))
                 try:
                     prepared = prepare(
-                        model, scoring.X, scoring.y, splits, scoring.fit_params, names, memory,
-                        workers, self.rank, seed,
+                        one.model, scoring.X, scoring.y, splits, scoring.fit_params, one.names,
+                        memory, workers, self.rank, seed,
                     )  # fmt: skip
                 except TransformerFailed as error:
                     if self.error_score == "raise":
                         raise (error.__cause__ or error) from None
-                    log.fail(listed, len(splits), error)
+                    log.fail(one.listed, len(splits), error)
                     continue
-                space = self._space(prepared, ranges)
+                space = one.space(prepared)
                 objective = Objective(
                     prepared,
                     criterion,
                     space,
                     weight,
-                    model.adapter.tol(model.machine),
+                    one.model.adapter.tol(one.model.machine),
                     budget,
-                    log.recorder(prepared, listed, space),
+                    log.recorder(prepared, one.listed, space),
                     self.max_evals,
                     self.pooled,
                 )
@@ -520,20 +443,6 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 "score": curve.scores,
                 "std_error": curve.errors,
             }
-
-    def _space(self, prepared: Prepared, ranges: Mapping[str, Any]) -> Space:
-        model = prepared.model
-        specs = {
-            flat: (name, one)
-            for name, spec in ranges.items()
-            for flat, one in model.flat(name, spec, prepared.targets).items()
-        }
-        defaults = default_dimensions(prepared, list(model.bare(specs)))
-        dimensions = {}
-        for flat, (name, spec) in specs.items():
-            default = defaults[flat.removeprefix(model.prefix)]
-            dimensions[flat] = read_range(f"space[{name!r}]", spec, default, model.sign(name))
-        return Space(dimensions)
 
     def _collect(self, log: Log, n_splits: int) -> dict[str, Any]:
         """Make `cv_results_` of the entries on all rows."""
