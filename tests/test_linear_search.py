@@ -9,7 +9,9 @@ import pytest
 from helpers import make_data
 from liblinear.liblinearutil import train
 from scipy import sparse
+from scipy.stats import uniform
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
@@ -575,3 +577,91 @@ def test_equal_searches_give_equal_results():
     first, second = (quiet(GradientSearchCV(LinearSVC(), cv=CV), X, y) for _ in range(2))
     assert first.best_params_ == second.best_params_
     np.testing.assert_array_equal(first.best_estimator_.coef_, second.best_estimator_.coef_)
+
+
+# --- ranges
+
+
+@pytest.mark.parametrize("n", [200, 1500])
+@pytest.mark.parametrize("method", ["curve", "path"])
+def test_a_linear_scale_is_walked_by_factors_all_the_same(n, method):
+    X, y = make_classification(n, 20, n_informative=5, random_state=0)
+    found = [
+        GradientSearchCV(LinearSVC(), {"C": spec}, cv=CV, method=method).fit(X, y)
+        for spec in ((1e-4, 10.0), (1e-4, 10.0, "linear"), uniform(1e-4, 10.0 - 1e-4))
+    ]
+    for other in found[1:]:
+        np.testing.assert_allclose(other.curve_["C"], found[0].curve_["C"], rtol=1e-9)
+        assert other.best_score_ == found[0].best_score_
+
+
+@pytest.mark.parametrize("bounds", [(0.5, 1e6), (1e-9, 1e-6), (1.0, 1.5)])
+def test_unusual_ranges_have_a_curve(bounds):
+    X, y = make_classification(1200, 8, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on the bound
+        search = GradientSearchCV(LinearSVC(), {"C": bounds}, cv=CV).fit(X, y)
+    assert len(search.curve_["C"]) > 2
+    assert bounds[0] <= search.curve_["C"][0] < search.curve_["C"][-1] <= bounds[1]
+
+
+def test_a_search_that_is_cut_short_begins_in_the_middle():
+    X, y = make_classification(300, 8, random_state=0)
+    whole = GradientSearchCV(LinearSVC(), cv=CV).fit(X, y)
+    first = GradientSearchCV(LinearSVC(), cv=CV, max_evals=1).fit(X, y)
+    assert first.best_params_["C"] > 30 * whole.curve_["C"][0]
+    assert first.best_params_["C"] < whole.curve_["C"][-1] / 30
+
+
+def test_an_unsuitable_method_is_refused_before_any_search():
+    X, y = make_classification(100, 5, random_state=0)
+    seen = []
+
+    def score(fitted, X, y):
+        seen.append(fitted)
+        return fitted.score(X, y)
+
+    space = [{"C": None}, {"C": None, "threshold": None}]
+    with pytest.raises(ValueError, match="method='curve' is for linear models"):
+        GradientSearchCV(LinearSVC(), space, cv=CV, method="curve", scoring=score).fit(X, y)
+    assert not seen
+
+
+def test_the_path_gives_the_chosen_point_at_its_final_tolerance():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1200, 5)), rng.integers(0, 2, 1200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = GradientSearchCV(LinearSVC(loss="hinge"), cv=CV, method="path").fit(X, y)
+    assert search.cv_results_["tol"][search.best_index_] == min(search.cv_results_["tol"])
+    scores = search.cv_results_["mean_test_score"]
+    assert search.best_index_ == int(np.argmax(scores))
+
+
+def test_a_search_gives_the_fitted_classifier_its_probabilities():
+    X, y = make_classification(200, 5, random_state=0)
+    search = GradientSearchCV(LinearClassifier(), cv=CV).fit(X, y)
+    np.testing.assert_allclose(
+        search.best_estimator_.predict_proba(X), search.predict_proba(X), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (LinearSVC(loss="hinge", dual=False), "dual=False; use dual='auto'"),
+        (LinearSVR(dual=False), "dual=False; use dual='auto'"),
+        (Ridge(positive=True), "positive=True; use False"),
+    ],
+)
+def test_what_scikit_learn_cannot_fit_is_refused(model, message):
+    X, y = make_classification(100, 5, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        GradientSearchCV(model, cv=CV).fit(X, y)
+
+
+def test_an_infinite_cost_is_refused():
+    X, y = make_classification(100, 5, random_state=0)
+    search = GradientSearchCV(LogisticRegression(C=np.inf), {"threshold": None}, cv=CV)
+    with pytest.raises(ValueError, match="C=inf must be finite here"):
+        search.fit(X, y)

@@ -11,13 +11,14 @@ from helpers import make_data
 from liblinear.liblinearutil import train
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.validation import check_is_fitted
 
-from hypermargin import GradientSearchCV, _linear_train
+from hypermargin import GradientSearchCV, LinearClassifier, _linear_train
 from hypermargin._adapters import read_model
 from hypermargin._budget import Workers
 from hypermargin._linear import WHOLE
@@ -312,3 +313,29 @@ def test_training_stops_when_it_does_not_converge():
         warnings.simplefilter("ignore", ConvergenceWarning)
         search = GradientSearchCV(LinearSVC(loss="hinge", max_iter=50), cv=3).fit(X, y)
     assert np.isfinite(search.best_estimator_.coef_).all()
+
+
+@pytest.mark.parametrize("loss", ["smooth_hinge", "hinge", "modified_huber", "logistic"])
+@pytest.mark.parametrize("intercept_scaling", [1.0, 5.0])
+@pytest.mark.parametrize("C", [1.0, 30.0, 1e3])
+def test_steep_losses_are_trained_at_any_cost(loss, intercept_scaling, C):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    y = (X[:, 0] + 0.3 * rng.normal(size=300) > 0).astype(int)
+    X[:5] *= 30.0  # outliers
+    model = LinearClassifier(C=C, loss=loss, intercept_scaling=intercept_scaling).fit(X, y)
+    sign, mu = 2.0 * y - 1.0, 12.0
+    losses = {
+        "smooth_hinge": lambda s: np.logaddexp(0.0, mu * s) / mu,
+        "hinge": lambda s: np.maximum(s, 0.0),
+        "modified_huber": lambda s: np.where(s < 2.0, np.maximum(s, 0.0) ** 2, 4.0 * s - 4.0),
+        "logistic": lambda s: np.logaddexp(0.0, s - 1.0),
+    }
+
+    def objective(w):
+        outputs = X @ w[:-1] + intercept_scaling * w[-1]
+        return 0.5 * w @ w + C * losses[loss](1.0 - sign * outputs).sum()
+
+    w = np.append(model.coef_[0], model.intercept_[0] / intercept_scaling)
+    best = minimize(objective, w, method="Powell", options={"maxiter": 20_000, "xtol": 1e-8}).fun
+    assert objective(w) <= best * (1 + 1e-4)

@@ -7,7 +7,7 @@ import pytest
 from helpers import make_data
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -57,7 +57,7 @@ def test_the_cost_of_a_group_is_a_weight_of_its_rows(kind, n_classes):
 def test_groups_of_a_regressor_have_costs_and_tubes(kind):
     X, y, source = by_source(0)
     model = clone(REGRESSORS[kind]).set_params(
-        epsilon=0.2, group_cost=[0.5, 1.0, 3.0], group_epsilon={"field": 5.0}
+        epsilon=0.2, group_cost={"field": 0.5, "old": 3.0}, group_epsilon={"field": 5.0}
     )
     model.fit(X, y, cost_groups=source)
     weight = np.array([{"field": 0.5, "lab": 1.0, "old": 3.0}[s] for s in source])
@@ -213,6 +213,94 @@ def test_groups_are_routed_to_who_asked_for_them():
     assert set(search.best_params_["group_cost"]) == {"field", "lab", "old"}
 
 
+def test_a_fold_may_lack_a_group():
+    X, y, source = by_source(2, 120)
+    source = np.where(np.arange(120) < 5, "rare", source)
+    folds = KFold(3)  # the first one trains without the rare group
+    model = LinearClassifier(group_cost={"rare": 2.0, "field": 0.5})
+    scores = cross_val_score(model, X, y, cv=folds, params={"cost_groups": source})
+    assert np.isfinite(scores).all()
+
+    def score(fitted, X, y):
+        return fitted.score(X, y)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the surrogate of an own score
+        search = GradientSearchCV(
+            LinearClassifier(), {"group_cost": None}, cv=folds, scoring=score, max_evals=3
+        ).fit(X, y, cost_groups=source)
+    assert np.isfinite(search.best_score_)
+
+
+def test_a_series_is_read_by_its_index():
+    pandas = pytest.importorskip("pandas")
+    X, y, source = by_source(2)
+    fits = [
+        LinearClassifier(**{name: given}).fit(X, y, cost_groups=source).coef_
+        for name, given in (
+            ("class_cost", pandas.Series([9.0, 0.5], index=[1, 0])),
+            ("class_cost", {0: 0.5, 1: 9.0}),
+        )
+    ]
+    np.testing.assert_array_equal(*fits)
+
+
+def test_many_groups_take_no_time():
+    X, y = make_data(2, 3000)
+    search = GradientSearchCV(
+        LinearClassifier(), {"C": None, "group_cost": {3: (0.5, 2.0)}}, cv=3, max_evals=2
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y, cost_groups=np.arange(3000))
+    assert len(search.best_params_["group_cost"]) == 3000
+
+
+def test_tubes_of_all_groups_have_the_unit_of_the_target():
+    X, y, source = by_source(0, 200)
+    search = GradientSearchCV(LinearRegressor(), {"C": None, "group_epsilon": None}, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, 1e4 * y, cost_groups=source)
+    assert max(search.best_params_["group_epsilon"].values()) * 0.1 > 100
+    with pytest.raises(ValueError, match=r"epsilon=0\.0 leaves group_epsilon without effect"):
+        search.set_params(estimator=LinearRegressor(epsilon=0.0)).fit(X, y, cost_groups=source)
+
+
+def test_the_order_of_labels_in_a_space_does_not_matter():
+    X, y = make_data(3, 100)
+    found = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search = GradientSearchCV(
+                LinearClassifier(), {"machine_cost": dict.fromkeys(order)}, cv=FOLDS
+            ).fit(X, y)
+        found.append((search.best_params_, search.best_score_))
+    assert found[0] == found[1]
+    at = {2: 3.0, 0: 0.5}
+    _, gradient = value_and_grad(LinearClassifier(), X, y, {"machine_cost": at}, cv=FOLDS)
+    _, again = value_and_grad(
+        LinearClassifier(), X, y, {"machine_cost": dict(sorted(at.items()))}, cv=FOLDS
+    )
+    assert list(gradient["machine_cost"]) == [2, 0]
+    assert gradient == again
+
+
+def test_the_hypergradient_of_a_pipeline_where_metadata_are_routed():
+    X, y, source = by_source(2)
+    name, at = "linearclassifier__group_cost", {"lab": 2.0}
+
+    def gradient(machine):
+        model = make_pipeline(StandardScaler(), machine)
+        return value_and_grad(model, X, y, {name: at}, cost_groups=source, cv=FOLDS)[1]
+
+    plain = gradient(LinearClassifier())
+    with config_context(enable_metadata_routing=True):
+        routed = gradient(LinearClassifier().set_fit_request(cost_groups=True, sample_weight=True))
+    assert plain == routed
+
+
 # --- what is wrong is said
 
 
@@ -230,8 +318,14 @@ def test_the_path_is_for_one_cost():
         (LinearClassifier(group_cost={"lab": 2.0}), None, {}, "group_cost needs.*cost_groups"),
         (KernelSVC(), {"machine_cost": None}, {}, "'machine_cost'.*is not a parameter"),
         (LinearClassifier(), {"group_cost": {"sea": None}}, "source", "'sea'.*none of the groups"),
-        (LinearClassifier(group_cost=[1, 2]), None, "source", "2 values, but there are 3 groups"),
-        (LinearClassifier(), None, "short", "cost_groups|inconsistent|length"),
+        (LinearClassifier(group_cost=[1, 2]), None, "source", "'group_cost'.*must be an instance"),
+        (LinearClassifier(group_cost={"sea": 2}), None, "source", "'sea'.*none of the groups"),
+        (LinearClassifier(loss="logistic", margin=2.0), None, {}, "margin=2.0 has no effect"),
+        (LinearClassifier(), None, "missing", "cost_groups has missing labels"),
+        (LinearClassifier(), None, "nothing", "cost_groups has missing labels"),
+        (LinearClassifier(), None, "mixed", "cost_groups has labels of several types"),
+        (LinearClassifier(), None, "table", r"cost_groups has the shape \(90, 1\)"),
+        (LinearClassifier(), None, "short", r"cost_groups has the shape \(89,\)"),
         (LinearClassifier(), {"group_cost": [1]}, {}, "group_cost"),
         (LinearSVC(), None, "source", "cost_groups"),
         (SVC(), None, "source", "cost_groups"),
@@ -239,13 +333,21 @@ def test_the_path_is_for_one_cost():
 )
 def test_what_is_wrong_is_named(model, space, given, message):
     X, y, source = by_source(2)
-    params = {"source": {"cost_groups": source}, "short": {"cost_groups": source[:-1]}}
+    groups = {
+        "source": source,
+        "short": source[:-1],
+        "missing": np.where(source == "lab", np.nan, 1.0),
+        "nothing": np.where(source == "lab", None, source),
+        "mixed": np.where(source == "lab", 1, source.astype(object)),
+        "table": source[:, None],
+    }
+    params = {"cost_groups": groups[given]} if given else {}
     with pytest.raises((ValueError, TypeError), match=message):
-        GradientSearchCV(model, space, cv=3).fit(X, y, **params.get(given, {}) if given else {})
+        GradientSearchCV(model, space, cv=3).fit(X, y, **params)
 
 
 @pytest.mark.parametrize("model", [KernelSVC(), KernelSVR(), LinearClassifier(), LinearRegressor()])
 def test_groups_of_another_length_are_refused_by_fit(model):
     X, y, source = by_source(2)
-    with pytest.raises(ValueError, match="cost_groups has 89 entries, but there are 90"):
+    with pytest.raises(ValueError, match=r"cost_groups has the shape \(89,\)"):
         model.fit(X, y, cost_groups=source[:-1])

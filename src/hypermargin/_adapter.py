@@ -8,7 +8,7 @@ splits its targets into the columns that its machines are trained on, and turns 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from ._problem import Column
 # why there may be no parts of a kind
 MISSING = {
     "class": "is for classifiers",
-    "machine": "is for more than two classes, each of which has a machine",
+    "machine": "is for more than two classes, each of which has a machine; use C or class_cost",
     "group": "needs the groups of the rows; give them to fit as cost_groups",
 }
 
@@ -45,6 +45,7 @@ class Targets:
     columns: list[Column]
     scale: float
     groups: np.ndarray | None = None
+    _numbers: dict[str, dict[Any, int]] = field(default_factory=dict, repr=False)
 
     def labels(self, name: str) -> list:
         """Return the labels of what a hyperparameter has a value for each of.
@@ -56,16 +57,33 @@ class Targets:
             raise ValueError(f"{name} {MISSING[PART[name]]}.")
         return found.tolist()
 
+    def numbers(self, name: str) -> dict[Any, int]:
+        """Return the number of every label."""
+        kind = PART[name]
+        if kind not in self._numbers:
+            self._numbers[kind] = {label: k for k, label in enumerate(self.labels(name))}
+        return self._numbers[kind]
+
     def in_groups(self, cost_groups: Any) -> Targets:
         """Return the targets with the group of every row, if groups are given."""
         if cost_groups is None:
             return self
-        given = column_or_1d(cost_groups)
-        if len(given) != len(self.y):
-            raise ValueError(f"cost_groups has {len(given)} entries, but there are {len(self.y)}.")
-        groups, number = np.unique(given, return_inverse=True)
+        given = np.asarray(cost_groups)
+        if given.ndim != 1 or len(given) != len(self.y):
+            raise ValueError(
+                f"cost_groups has the shape {given.shape}; give a label for each of the "
+                f"{len(self.y)} rows."
+            )
+        if any(map(is_missing, given.tolist())):
+            raise ValueError("cost_groups has missing labels; give the rows without one a label.")
+        try:
+            groups, number = np.unique(given, return_inverse=True)
+        except TypeError:
+            raise ValueError(
+                "cost_groups has labels of several types; use numbers or strings."
+            ) from None
         columns = [replace(c, parts={**c.parts, "group": number}) for c in self.columns]
-        return replace(self, columns=columns, groups=groups)
+        return replace(self, columns=columns, groups=groups, _numbers={})
 
 
 class Adapter:
@@ -196,14 +214,23 @@ class OwnParts:
     by_part: ClassVar[dict[str, str]] = {}
 
     def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
-        values = {}
+        values, known = {}, self.loss(estimator).by_part
         for name in self.by_part:
             given = getattr(estimator, name)
             if given is None:
                 continue
-            for k, value in enumerate(by_label(name, given, targets.labels(name))):
+            if name not in known:
+                if np.any(np.not_equal(given, 1.0)):
+                    raise ValueError(
+                        f"{name}={given!r} has no effect with loss={estimator.loss!r}."
+                    )
+                continue
+            for k, value in enumerate(by_label(name, given, targets.numbers(name))):
                 values[f"{name}[{k}]"] = value
         return values
+
+    def loss(self, estimator: Any) -> Loss:
+        raise NotImplementedError
 
     def assemble(self, name: str, values: dict[Any, float]) -> Any:
         # classes are in the order of `classes_`; groups have no such place
@@ -283,12 +310,16 @@ def read_classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, numbers
 
 
-def by_label(name: str, given: Any, labels: list) -> list[float]:
+def by_label(name: str, given: Any, labels: Mapping[Any, int]) -> list[float]:
     """Read a parameter that has a value for each part, or say what is wrong with it."""
+    values: list[Any]
     if isinstance(given, Real):
         values = [given] * len(labels)
-    elif isinstance(given, Mapping):
-        check_labels(name, given, labels)
+    elif hasattr(given, "items"):  # a dict, or a series of pandas
+        given = dict(given.items())
+        # some of the rows, as in a fold, need not be of all groups
+        if PART[name] != "group" or not given.keys() & labels.keys():
+            check_labels(name, given, labels)
         values = [given.get(label, 1.0) for label in labels]
     else:
         values = list(given)
@@ -303,16 +334,21 @@ def by_label(name: str, given: Any, labels: list) -> list[float]:
     return [float(value) for value in values]
 
 
+def is_missing(label: Any) -> bool:
+    """Whether a label is None, not a number, or what pandas has in their place."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
+
+
 def plural(name: str) -> str:
     """Return what a hyperparameter by part has a value for each of."""
     return "groups" if PART.get(name) == "group" else "classes"
 
 
-def check_labels(name: str, given: Mapping, labels: list) -> None:
+def check_labels(name: str, given: Mapping, labels: Mapping[Any, int]) -> None:
     """Say so if something that is given by part names none, or one that there is not."""
-    parts = plural(name.rpartition("__")[2])
+    parts, known = plural(name.rpartition("__")[2]), list(labels)
     if not given:
-        raise ValueError(f"{name} is an empty dict; name at least one of the {parts} {labels}.")
+        raise ValueError(f"{name} is an empty dict; name at least one of the {parts} {known}.")
     for label in given:
         if label not in labels:
-            raise ValueError(f"{name} names {label!r}, which is none of the {parts} {labels}.")
+            raise ValueError(f"{name} names {label!r}, which is none of the {parts} {known}.")

@@ -101,13 +101,12 @@ class Model:
         if not self.is_by_part(name):
             return {name: given}
         base = self.adapter.by_part[name.removeprefix(self.prefix)]
-        labels = targets.labels(base)
+        numbers = targets.numbers(base)
         if not isinstance(given, Mapping):
-            given = dict.fromkeys(labels, given)
-        check_labels(name, given, labels)
-        return {
-            f"{self.prefix}{base}[{labels.index(label)}]": value for label, value in given.items()
-        }
+            given = dict.fromkeys(numbers, given)
+        check_labels(name, given, numbers)
+        order = sorted(given, key=numbers.__getitem__)
+        return {f"{self.prefix}{base}[{numbers[label]}]": given[label] for label in order}
 
     def nested(self, point: Mapping[str, float], targets: Targets) -> dict[str, Any]:
         """Undo `flat`: values by part come as dicts by label."""

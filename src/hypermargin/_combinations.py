@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from ._adapter import Targets
 from ._adapters import Model, read_model
+from ._path import walks
 from ._prepare import (
     Prepared,
     check_inputs,
@@ -36,12 +37,25 @@ class Combination:
         """The machine's own names of what is searched."""
         return list(self.model.bare(self.ranges))
 
-    def check(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Targets:
+    def check(self, X: Any, y: Any, fit_params: Mapping[str, Any], method: str) -> Targets:
         """Check all that can be checked before any work is done; return the targets."""
         _, own = split_params(self.model, fit_params)
         _, _, targets, _ = check_inputs(self.model, X, y, self.names, own)
-        for name, spec in self.ranges.items():
-            self.model.flat(name, spec, targets)  # says which label is unknown
+        model = self.model
+        model.adapter.values_by_part(model.machine, targets, self.names)
+        flat = [
+            one
+            for name, spec in self.ranges.items()
+            for one in model.bare(model.flat(name, spec, targets))  # says which label is unknown
+        ]
+        if method in ("curve", "path") and not walks(
+            model, flat, 0 if method == "path" else len(targets.columns)
+        ):
+            strength = model.adapter.loss(model.machine).hyperparameters[0]
+            raise ValueError(
+                f"method={method!r} is for linear models of which {strength} alone is tuned; "
+                "use method='gradient'."
+            )
         if "threshold" in self.model.bare({**self.listed, **self.ranges}):
             check_threshold("space", targets)
         return targets

@@ -220,9 +220,9 @@ default="hinge"
         Factor on C for each class, in the order of `classes_`, or by label; None is 1 for all.
     margin : float, array-like or dict, default=1.0
         The margin that rows of a class are to have.
-    group_cost : array-like or dict, default=None
-        Factor on C for each group of rows, by label, or in the order of the sorted labels; `fit`
-        is told the groups as `cost_groups`.
+    group_cost : dict, default=None
+        Factors on C by the labels of groups of rows, 1 for those that it does not name; `fit` is
+        told the groups as `cost_groups`.
     threshold : float, default=0.0
         For two classes, the output above which `predict` says the second one.
     tol : float, default=1e-3
@@ -267,7 +267,7 @@ default="hinge"
         "mu": [Interval(Real, 0, None, closed="neither")],
         "class_cost": ["array-like", dict, None],
         "margin": [Real, "array-like", dict],
-        "group_cost": ["array-like", dict, None],
+        "group_cost": [dict, None],
         "threshold": [Interval(Real, None, None, closed="neither")],
     }
 
@@ -350,9 +350,9 @@ default="epsilon_insensitive"
         Residuals up to it cost nothing, with the first two losses.
     quantile : float, default=0.5
         Which quantile of the target the pinball loss fits.
-    group_cost, group_epsilon : array-like or dict, default=None
-        Factors on C and on epsilon for each group of rows, by label, or in the order of the sorted
-        labels; `fit` is told the groups as `cost_groups`.
+    group_cost, group_epsilon : dict, default=None
+        Factors on C and, where the loss has it, on epsilon by the labels of groups of rows, 1 for
+        those that they do not name; `fit` is told the groups as `cost_groups`.
     tol : float, default=1e-3
         Optimality gap to train to, in units of the target's standard deviation.
     memory_limit : float, default=4000
@@ -383,8 +383,8 @@ default="epsilon_insensitive"
         "loss": [StrOptions(set(REGRESSION))],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
-        "group_cost": ["array-like", dict, None],
-        "group_epsilon": ["array-like", dict, None],
+        "group_cost": [dict, None],
+        "group_epsilon": [dict, None],
     }
 
     def __init__(

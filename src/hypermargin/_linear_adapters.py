@@ -147,6 +147,8 @@ class LinearSVCAdapter(_OneAgainstRest, _Liblinear):
             return f"penalty={estimator.penalty!r}; use 'l2'"
         if estimator.multi_class != "ovr":
             return f"multi_class={estimator.multi_class!r}; use 'ovr'"
+        if estimator.loss == "hinge" and estimator.dual is False:
+            return "loss='hinge' and dual=False; use dual='auto'"
         return None
 
 
@@ -206,6 +208,12 @@ class LinearClassifierAdapter(OwnKnobs, _OneAgainstRest, _Liblinear):
 
         return LinearClassifier
 
+    def install(
+        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
+    ) -> None:
+        super().install(estimator, weights, n_iter, targets, dtype)
+        estimator.calibration_ = None  # until a search has fitted one
+
 
 class LinearRegressorAdapter(OwnLosses, SingleTarget, _Liblinear):
     @property
@@ -222,6 +230,11 @@ class LinearSVRAdapter(SingleTarget, _Liblinear):
         squared = estimator.loss == "squared_epsilon_insensitive"
         return SquaredEpsilonInsensitive() if squared else EpsilonInsensitive()
 
+    def refuse(self, estimator: Any) -> str | None:
+        if estimator.loss == "epsilon_insensitive" and estimator.dual is False:
+            return "loss='epsilon_insensitive' and dual=False; use dual='auto'"
+        return None
+
 
 class RidgeAdapter(ManyTargets, LinearAdapter):
     estimator = Ridge
@@ -231,7 +244,7 @@ class RidgeAdapter(ManyTargets, LinearAdapter):
         return Squared()
 
     def refuse(self, estimator: Any) -> str | None:
-        return "positive=True" if estimator.positive else None
+        return "positive=True; use False" if estimator.positive else None
 
 
 class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
@@ -246,4 +259,4 @@ class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
         return ("threshold",)
 
     def refuse(self, estimator: Any) -> str | None:
-        return "positive=True" if estimator.positive else None
+        return "positive=True; use False" if estimator.positive else None

@@ -101,9 +101,9 @@ default="squared_hinge"
     machine_cost : array-like or dict, default=None
         With many classes, factor on C for the machine of each class against the rest: a C of its
         own.
-    group_cost : array-like or dict, default=None
-        Factor on C for each group of rows, by label, or in the order of the sorted labels; `fit`
-        is told the groups as `cost_groups`.
+    group_cost : dict, default=None
+        Factors on C by the labels of groups of rows, 1 for those that it does not name; `fit` is
+        told the groups as `cost_groups`.
     threshold : float, default=0.0
         For two classes, the output above which `predict` says the second one.
     fit_intercept : bool, default=True
@@ -145,7 +145,7 @@ default="squared_hinge"
         "class_cost": ["array-like", dict, None],
         "margin": [Real, "array-like", dict],
         "machine_cost": ["array-like", dict, None],
-        "group_cost": ["array-like", dict, None],
+        "group_cost": [dict, None],
         "threshold": [Interval(Real, None, None, closed="neither")],
     }
 
@@ -219,9 +219,9 @@ default="epsilon_insensitive"
         Residuals up to it cost nothing, with the first two losses.
     quantile : float, default=0.5
         Which quantile of the target the pinball loss fits.
-    group_cost, group_epsilon : array-like or dict, default=None
-        Factors on C and on epsilon for each group of rows, by label, or in the order of the sorted
-        labels; `fit` is told the groups as `cost_groups`.
+    group_cost, group_epsilon : dict, default=None
+        Factors on C and, where the loss has it, on epsilon by the labels of groups of rows, 1 for
+        those that they do not name; `fit` is told the groups as `cost_groups`.
     fit_intercept, intercept_scaling, tol
         As in :class:`LinearClassifier`.
 
@@ -250,8 +250,8 @@ default="epsilon_insensitive"
         "loss": [StrOptions(set(REGRESSION))],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
-        "group_cost": ["array-like", dict, None],
-        "group_epsilon": ["array-like", dict, None],
+        "group_cost": [dict, None],
+        "group_epsilon": [dict, None],
     }
 
     def __init__(

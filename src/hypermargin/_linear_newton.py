@@ -62,6 +62,10 @@ def _go(
             break
         secant = np.clip(-slope / np.maximum(end - slope, 1e-300), 0.1, 0.7)
         size = np.where(bad, size * secant, size)
+    else:  # weights and outputs are to be those of the same step
+        np.multiply(U, size.astype(U.dtype), out=Z)
+        Z += bundle.Z
+        new = bundle.slopes(Z)
     bundle.Z = Z
     bundle.W = bundle.W + size.astype(S.dtype) * S
     return new, active & flat

@@ -56,10 +56,19 @@ class Log:
     """Scores and keeps every visit.
 
     `leading` is the name of the metric that `score` in the records shows, None for a single one.
+    With `by_loss` the least loss is the best, whatever the scores are; with `first`, the first one
+    of equal scores, else that with the least loss.
     """
 
-    def __init__(self, scoring: Scoring, leading: str | None, verbose: int, by_loss: bool = False):
-        self.by_loss = by_loss  # whether the least loss is the best, whatever the scores are
+    def __init__(
+        self,
+        scoring: Scoring,
+        leading: str | None,
+        verbose: int,
+        by_loss: bool = False,
+        first: bool = False,
+    ):
+        self.by_loss, self.first = by_loss, first
         self.scoring = scoring
         self.leading = leading
         self.verbose = verbose
@@ -137,18 +146,23 @@ class Log:
         scores, losses = (
             np.array([e.record[key] for e in stateful]) for key in ("score", "objective")
         )
+        best = self.choose(scores, losses)
         for k, entry in enumerate(stateful):
-            if k != best_index(0.0 * scores if self.by_loss else scores, losses):
+            if k != best:
                 entry.state = None
 
+    def choose(self, scores: np.ndarray, losses: np.ndarray) -> int:
+        """Return the number of the best of some evaluations."""
+        if self.by_loss:
+            return best_index(np.zeros(len(losses)), losses)
+        return best_index(scores, np.arange(float(len(losses))) if self.first else losses)
+
     def best(self) -> Entry:
-        """Return the entry with the best score; of equal scores that with the least loss."""
+        """Return the best entry of all that are kept."""
         kept = self.kept()
         records = [entry.record for entry in kept]
-        scores, losses = ([record[key] for record in records] for key in ("score", "objective"))
-        if self.by_loss:
-            return kept[best_index(np.zeros(len(kept)), np.array(losses))]
-        return kept[best_index(np.array(scores), np.array(losses))]
+        scores, losses = (np.array([r[key] for r in records]) for key in ("score", "objective"))
+        return kept[self.choose(scores, losses)]
 
     def settle(self, entry: Entry, budget: Budget) -> None:
         """Evaluate a point again at the final tolerance, and put that in its place."""

@@ -74,6 +74,11 @@ class Objective:
         self.evaluations_on_all = 0
         self.visited = False
 
+    def over(self) -> bool:
+        """Whether the time or the number of evaluations is used up."""
+        late = self.visited and self.budget.expired()
+        return late or self.evaluations_on_all >= self.max_evals
+
     def on(self, rows: np.ndarray | None, start: Any = None, tol: float | None = None) -> Level:
         """Return the objective on some rows (None: on all of them), at a coarser tolerance or not.
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from ._adapters import Model
 from ._linear import LinearCrossValidation, LinearEvaluation, State
 from ._objective import Objective, SearchEnded, Visit, validation_loss
 from ._problem import Evaluation
@@ -94,12 +95,15 @@ def between(
     return outputs, rates  # type: ignore[return-value]
 
 
-def walks(problem: Any, names: Sequence[str], bounds: np.ndarray) -> bool:
-    """Whether a curve tunes these hyperparameters: the cost, or within one range those of all."""
-    own = [f"machine_cost[{k}]" for k in range(len(problem.columns))]
-    return list(names) in ([problem.loss.hyperparameters[0]], own) and bool(
-        (bounds == bounds[0]).all()
-    )
+def walks(model: Model, names: Sequence[str], n_machines: int) -> bool:
+    """Whether a curve tunes these hyperparameters of a model: the cost, or those of all machines.
+
+    These are to have the same range.
+    """
+    if not model.adapter.linear:
+        return False
+    own = [f"machine_cost[{k}]" for k in range(n_machines)]
+    return list(names) in ([model.adapter.loss(model.machine).hyperparameters[0]], own)
 
 
 class _Walk:
@@ -111,13 +115,13 @@ class _Walk:
     def __init__(self, objective: Objective, rate: Rate | None):
         self.objective, self.rate = objective, rate
         self.names = objective.space.names
-        dimension = objective.space.dimensions[self.names[0]]
+        self.dimension = dimension = objective.space.dimensions[self.names[0]]
         problem = objective.prepared.problem
         assert isinstance(problem, LinearCrossValidation)
         self.problem = problem
         self.sign = 1.0 if problem.loss.hyperparameters[0] == "C" else -1.0
-        ends = sorted(self.sign * objective.space.bounds[0])
-        self.low, self.high = float(ends[0]), float(ends[1])
+        ends = self.sign * np.log([dimension.low, dimension.high])
+        self.low, self.high = float(ends.min()), float(ends.max())
         usual = dimension.usual or (dimension.low, dimension.high)
         middle = self.sign * 0.5 * (np.log(usual[0]) + np.log(usual[1]))
         self.middle = float(np.clip(middle, self.low, self.high))
@@ -129,15 +133,20 @@ class _Walk:
         There the curve is rough, and evaluations cost next to nothing.
         """
         if self.objective.prepared.n_rows >= FEW_ROWS:
-            return [max(self.low, self.middle - STRIDE), self.middle]
+            first = max(self.low, min(self.middle, self.high - STRIDE) - STRIDE)
+            return [first, min(self.high, first + STRIDE)]
         half = STRIDE * (MOST - 1) / 2
         low, high = max(self.low, self.middle - half), min(self.high, self.middle + half)
         number = max(1, int(np.ceil((high - low) / STRIDE - 1e-9)))
-        return np.linspace(low, high, number + 1).tolist()
+        # the search may be cut short: from the middle outwards
+        return sorted(
+            np.linspace(low, high, number + 1).tolist(), key=lambda at: abs(at - self.middle)
+        )
 
     def theta(self, at: Place) -> np.ndarray:
-        """Return where that is in the space."""
-        return np.broadcast_to(self.sign * np.asarray(at), len(self.names))
+        """Return where that is in the space, which may be a linear one."""
+        costs = np.broadcast_to(np.exp(self.sign * np.asarray(at)), len(self.names))
+        return np.array([self.dimension.to_scaled(float(cost)) for cost in costs])
 
     def params(self, at: Place) -> dict[str, float]:
         return self.objective.space.params(self.theta(at))
@@ -159,9 +168,7 @@ class _Walk:
         self, at: Place, tol: float, warm: State | None, watch: bool = False
     ) -> LinearEvaluation:
         objective = self.objective
-        if objective.visited and objective.budget.expired():
-            raise SearchEnded
-        if objective.evaluations_on_all >= objective.max_evals:
+        if objective.over():
             raise SearchEnded
         objective.evaluations_on_all += 1
         params = objective.prepared.model.bare(self.params(at))
@@ -181,6 +188,9 @@ class _Walk:
         self.objective.record(visit)
         self.objective.visited = True
         score, error = self.rated(evaluation.outputs)
+        if np.isnan(score) and len(self.states) < 2:  # it is undefined here; the loss may not be
+            self.rate = None
+            score, error = self.rated(evaluation.outputs)
         return Node(float(np.mean(at)), evaluation.outputs, rates, score, error)
 
     def visit(
@@ -256,7 +266,7 @@ def trace(objective: Objective, rate: Rate | None) -> Curve | None:
             known, top = max(node.score for node in nodes.values()), int(np.argmax(curve.scores))
             if not known >= _as_good(curve.scores):  # else a place that was evaluated will do
                 walk.node(places[top], NODE)
-            if len(walk.names) > 1:
+            if len(walk.names) > 1 and not objective.over():
                 walk.node(_own_costs(walk, [nodes[at] for at in sorted(nodes)], places[top]), NODE)
         except SearchEnded:
             pass
@@ -306,6 +316,8 @@ def _own_costs(walk: _Walk, nodes: Sequence[Node], start: float) -> np.ndarray:
     ends = np.array([node.at for node in nodes])
 
     def value_and_grad(at: np.ndarray) -> tuple[float, np.ndarray]:
+        if walk.objective.over():
+            raise SearchEnded
         left = np.clip(np.searchsorted(ends, at, side="right") - 1, 0, len(ends) - 2)
         found = [
             between(nodes[k], nodes[k + 1], float(place), [column])

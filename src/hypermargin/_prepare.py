@@ -219,6 +219,8 @@ def _values(model: Model, tuned: Sequence[str]) -> dict[str, float]:
         if name not in tuned and name not in values and name != "gamma":
             value = getattr(model.machine, name)
             raise ValueError(f"{model.prefix}{name}={value!r} must be a single number here.")
+        if name not in tuned and not np.isfinite(values.get(name, 0.0)):
+            raise ValueError(f"{model.prefix}{name}={values[name]!r} must be finite here.")
     return values
 
 
@@ -384,6 +386,17 @@ def _needs_gamma(model: Model, tuned: Sequence[str]) -> bool:
     return "gamma" in names and "gamma" not in tuned and "gamma" not in known
 
 
+def _tubes(problem: Problem, names: Sequence[str], factor: Dimension, y: np.ndarray) -> Dimension:
+    """Return the range of tubes by group; of all groups they are the tubes, in units of epsilon."""
+    epsilon = problem.values["epsilon"]
+    if epsilon == 0.0:
+        raise ValueError("epsilon=0.0 leaves group_epsilon without effect; give a positive one.")
+    every = {f"group_epsilon[{k}]" for k in range(problem.n_parts.get("group", 0))}
+    if not every <= set(names):
+        return factor
+    return problem.dimensions(["epsilon"], y)["epsilon"].over(epsilon)
+
+
 def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Dimension]:
     """Return ranges that suit the data for the machine's hyperparameters `names`, flat ones."""
     problem = prepared.problem
@@ -396,4 +409,6 @@ def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Di
             # costs of all parts without C are the costs themselves, in units of C
             found[cost] = found["C"].over(problem.values["C"])
             break
+    if "group_epsilon" in found and "epsilon" not in names:
+        found["group_epsilon"] = _tubes(problem, names, found["group_epsilon"], y)
     return {name: found[kind] for name, kind in kinds.items()}

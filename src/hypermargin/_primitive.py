@@ -20,7 +20,7 @@ from ._adapters import Model, read_model
 from ._budget import Workers
 from ._criterion import Criterion
 from ._objective import check_defined, validation_loss
-from ._prepare import check_threshold, draw_folds, prepare
+from ._prepare import Prepared, _routing_enabled, check_threshold, draw_folds, prepare
 from .criteria import criterion_for, read_criterion
 
 
@@ -96,10 +96,9 @@ def value_and_grad(
     model = _model_at(estimator, params)
     X, y = indexable(X, y)
     splits = draw_folds(check_cv(cv, y, classifier=is_classifier(estimator)), X, y, {})
-    fit_params = {
-        model.prefix + "sample_weight": sample_weight,
-        model.prefix + "cost_groups": cost_groups,
-    }
+    # where scikit-learn routes metadata, steps of a pipeline are not named
+    prefix = "" if _routing_enabled() else model.prefix
+    fit_params = {prefix + "sample_weight": sample_weight, prefix + "cost_groups": cost_groups}
     prepared = prepare(
         model, X, y, splits, fit_params, list(model.bare(params)), np.inf, Workers(1)
     )
@@ -121,7 +120,7 @@ def value_and_grad(
     value, delta = validation_loss(evaluation, chosen, prepared, weight, pooled)
     found = evaluation.pullback(delta)
     return value, {
-        name: _in_form(given, [float(found[bare]) for bare in flat[name]])
+        name: _in_form(name, given, {bare: float(found[bare]) for bare in flat[name]}, prepared)
         for name, given in params.items()
     }
 
@@ -173,12 +172,14 @@ def _flat(model: Model, name: str, given: Any, targets: Targets) -> dict[str, fl
     return {bare: float(value) for bare, value in model.bare(flat).items()}
 
 
-def _in_form(given: Any, found: list[float]) -> Any:
+def _in_form(name: str, given: Any, found: dict[str, float], prepared: Prepared) -> Any:
     """Return derivatives in the form in which the values were given."""
     if isinstance(given, Mapping):
-        return dict(zip(given, found, strict=True))
+        prefix = prepared.model.prefix
+        by_label = prepared.nested({prefix + bare: value for bare, value in found.items()})[name]
+        return {label: by_label[label] for label in given}
     # a number for all classes moves them all
-    return sum(found) if isinstance(given, Real) else np.array(found)
+    return sum(found.values()) if isinstance(given, Real) else np.array(list(found.values()))
 
 
 def _criterion(estimator: Any, scoring: Any, criterion: Any, classes: Any) -> Criterion:

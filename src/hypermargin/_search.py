@@ -275,7 +275,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = draw_folds(cv, X, y, routed.splitter.split)
         for one in combinations:
-            targets = one.check(X, y, routed.estimator.fit)
+            targets = one.check(X, y, routed.estimator.fit, self.method)
         scoring = Scoring(
             scorers,
             X,
@@ -286,7 +286,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.return_train_score,
         )
         by_loss = self.criterion is not None and self.scoring is None
-        log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss)
+        first = self.method == "path"  # chu-2015 takes the first of equal scores
+        log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss, first)
         criterion = self._criterion(scorers, targets)
         weight = routed.scorer.score.get("sample_weight")
         weight = _check_sample_weight(weight, np.empty((len(targets.y), 1)), dtype=float)
@@ -311,12 +312,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
             self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
-            if self.method == "path" and not callable(self.refit) and not by_loss:
-                scores = results[f"mean_test_{refit_metric}"]  # chu-2015: the first of equal ones
-                self.best_index_ = best_index(scores, np.arange(float(len(scores))))
-            if by_loss and not callable(self.refit):
-                losses = results["objective"]
-                self.best_index_ = best_index(np.zeros(len(losses)), np.asarray(losses))
+            if not callable(self.refit):
+                scores, losses = results[f"mean_test_{refit_metric}"], results["objective"]
+                self.best_index_ = log.choose(scores, np.asarray(losses))
             if callable(self.refit):  # what it chooses is evaluated at the final tolerance, too
                 log.settle(log.kept()[self.best_index_], Budget())
                 self.cv_results_ = results = self._collect(log, len(splits))
@@ -421,7 +419,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Search one space, in the way that suits it or that was asked for."""
         prepared, space = objective.prepared, objective.space
         names = list(prepared.model.bare(dict.fromkeys(space.names)))
-        alone = prepared.model.adapter.linear and walks(prepared.problem, names, space.bounds)
+        one_range = bool((space.bounds == space.bounds[:1]).all())
+        alone = one_range and walks(prepared.model, names, len(prepared.problem.columns))
         method = self.method
         if method == "auto":
             method = "curve" if alone else "gradient"
@@ -429,11 +428,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             optimise = choose_optimiser(len(space))
             tune(objective, nested_rows(prepared, rng), optimise, self.tol)
             return
-        if not alone or (method == "path" and len(names) > 1):
-            strength = prepared.problem.loss.hyperparameters[0]
+        if not alone:
             raise ValueError(
-                f"method={method!r} is for linear models of which {strength} alone is tuned; "
-                "use method='gradient'."
+                f"method={method!r} is for one range of all machine_cost; use method='gradient'."
             )
         walk = trace if method == "curve" else follow
         curve = walk(objective, log.rater(prepared))
@@ -541,11 +538,12 @@ multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _warn_of(self, best: Entry) -> None:
         """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
-        for name, bound in best.space.on_bound(best.point).items():
-            warn(
-                f"The best {best.spell(name)}={best.point[name]:.4g} is on the bound {bound:.4g} "
-                "of its range; a wider range in space may do better."
-            )
+        on_bound = [
+            f"{best.spell(name)}={best.point[name]:.4g} is on the bound {bound:.4g} of its range"
+            for name, bound in best.space.on_bound(best.point).items()
+        ]
+        if on_bound:
+            warn(f"The best {', '.join(on_bound)}; a wider range in space may do better.")
         if best.fault is not None:
             warn(
                 f"Training at the best point {best.fault}; scale the data or narrow the space.",
