@@ -30,7 +30,10 @@ from ._compiled import compiled
 LANES = 8
 BLOCK_BYTES = 2**19  # of a dense matrix that are used several times before they leave the cache
 LEAST = 2**21  # multiplications that are worth a thread
+CHUNK = 4096  # sparse rows whose outputs stay in the cache
 _INT = ir.IntType(64)
+
+Change = Callable[[np.ndarray, int], None]  # changes outputs of rows in place, given the first row
 
 
 def _operation(function: Callable) -> Any:
@@ -255,6 +258,13 @@ class Matrix:
         """Return X' (D * X V)."""
         raise NotImplementedError
 
+    def through(self, V: np.ndarray, change: Change) -> np.ndarray:
+        """Return X' U, where `change` has been applied to the rows of U = X V.
+
+        There may be any number of lanes.
+        """
+        raise NotImplementedError
+
     def take(self, rows: np.ndarray) -> Self:
         raise NotImplementedError
 
@@ -337,7 +347,15 @@ class DenseMatrix(Matrix):
         return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
-        D, V = self._lanes(D), self._lanes(V)
+        D = self._lanes(D)
+
+        def bend(u: np.ndarray, first: int) -> None:
+            u *= D[first : first + len(u)]
+
+        return self.through(V, bend)
+
+    def through(self, V: np.ndarray, change: Change) -> np.ndarray:
+        V = self._lanes(V)
         weights, bias = V[:-1], self.scale * V[-1]
 
         def run(part: slice) -> np.ndarray:
@@ -345,7 +363,7 @@ class DenseMatrix(Matrix):
             for block in self._blocks(part):
                 u = self.X[block] @ weights
                 u += bias
-                u *= D[block]
+                change(u, block.start)
                 R[:-1] += self.X[block].T @ u
                 R[-1] += u.sum(axis=0)
             R[-1] *= self.scale
@@ -394,6 +412,8 @@ class SparseMatrix(Matrix):
         return ends
 
     def times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
+        if W.shape[1] != LANES:
+            return self._wide_times(W, out)
         W = self._lanes(W)
         weights, bias = W[:-1], self.scale * W[-1]
 
@@ -405,6 +425,8 @@ class SparseMatrix(Matrix):
         return out
 
     def transposed(self, A: np.ndarray) -> np.ndarray:
+        if A.shape[1] != LANES:
+            return self._wide_transposed(A)
         A = self._lanes(A)
 
         def run(part: slice) -> np.ndarray:
@@ -413,6 +435,76 @@ class SparseMatrix(Matrix):
             return R
 
         return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
+
+    def _eights(self, A: np.ndarray) -> list[np.ndarray]:
+        """Return the columns of A eight at a time, the last ones with zeros beside them."""
+        blocks = []
+        for first in range(0, A.shape[1], LANES):
+            some = A[:, first : first + LANES]
+            blocks.append(np.zeros((len(A), LANES), dtype=self.dtype))
+            blocks[-1][:, : some.shape[1]] = some
+        return blocks
+
+    def _chunks(self, part: slice) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield some rows at a time, and where their entries begin."""
+        for start in range(part.start, part.stop, CHUNK):
+            stop = min(start + CHUNK, part.stop)
+            yield slice(start, stop), self._csr[0][start : stop + 1]
+
+    def _put(self, starts: np.ndarray, blocks: list[np.ndarray], out: np.ndarray) -> None:
+        """Set out to the products of some rows with the columns that blocks are of."""
+        for first, W in zip(range(0, out.shape[1], LANES), blocks):
+            u = np.empty((len(out), LANES), dtype=self.dtype)
+            u[:] = self.scale * W[-1]
+            _forward(starts, *self._csr[1:], W[:-1], u, 0, len(u))
+            out[:, first : first + LANES] = u[:, : out.shape[1] - first]
+
+    def _add(self, starts: np.ndarray, A: np.ndarray, totals: list[np.ndarray]) -> None:
+        """Add the products of some rows, transposed, with A to the totals by block."""
+        for u, R in zip(self._eights(A), totals):
+            _backward(starts, *self._csr[1:], u, R, 0, len(u))
+
+    def _no_totals(self, n_columns: int) -> list[np.ndarray]:
+        shape = self.n_features, LANES
+        return [np.zeros(shape, dtype=self.dtype) for _ in range(0, n_columns, LANES)]
+
+    def _wide_times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
+        blocks = self._eights(W)
+
+        def run(part: slice) -> None:
+            for rows, starts in self._chunks(part):
+                self._put(starts, blocks, out[rows])
+
+        self.each(run, self._work * len(blocks))
+        return out
+
+    def _wide_transposed(self, A: np.ndarray) -> np.ndarray:
+        n_columns = A.shape[1]
+
+        def run(part: slice) -> np.ndarray:
+            totals = self._no_totals(n_columns)
+            for rows, starts in self._chunks(part):
+                self._add(starts, A[rows], totals)
+            return np.hstack(totals)[:, :n_columns]
+
+        found = self.each(run, self._work * n_columns / LANES)
+        return self._with_bias(sum(found), A.sum(axis=0, dtype=float))
+
+    def through(self, V: np.ndarray, change: Change) -> np.ndarray:
+        blocks, n_columns = self._eights(V), V.shape[1]
+
+        def run(part: slice) -> tuple[np.ndarray, np.ndarray]:
+            totals, of_bias = self._no_totals(n_columns), np.zeros(n_columns)
+            for rows, starts in self._chunks(part):
+                u = np.empty((rows.stop - rows.start, n_columns), dtype=self.dtype)
+                self._put(starts, blocks, u)
+                change(u, rows.start)
+                of_bias += u.sum(axis=0, dtype=float)
+                self._add(starts, u, totals)
+            return np.hstack(totals)[:, :n_columns], of_bias
+
+        found = self.each(run, 2 * self._work * len(blocks))
+        return self._with_bias(sum(R for R, _ in found), sum(b for _, b in found))
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
         D, V = self._lanes(D), self._lanes(V)

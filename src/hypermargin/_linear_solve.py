@@ -64,10 +64,17 @@ class ConjugateGradients:
         self.matrix, self.penalty, self.used, self.budget = matrix, penalty, used, budget
         self._precondition: Callable | None = None
 
+    dots = staticmethod(dots)
+
+    def product(self, D: np.ndarray, P: np.ndarray, on: np.ndarray) -> np.ndarray:
+        """Return (R + X' D X) P, in the lanes that are on at least."""
+        return self.penalty * P + self.matrix.curved(D, P)
+
     def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
         if self._precondition is None:
             self._precondition = self._preconditioner(D)
         dtype, precondition = B.dtype, self._precondition
+        dots = self.dots
         S, residual, size = np.zeros_like(B), B.copy(), np.sqrt(dots(B, B))
         on = active & (size > 0)
         Y = precondition(residual)
@@ -75,7 +82,7 @@ class ConjugateGradients:
         count = 0
         while on.any() and count < MOST_CG and not self.budget.expired():
             count += 1
-            Q = self.penalty * P + self.matrix.curved(D, P)
+            Q = self.product(D, P, on)
             curvature = dots(P, Q)
             a = np.where(on, product / np.where(curvature > 0, curvature, 1.0), 0.0)
             S += a.astype(dtype) * P
@@ -85,9 +92,13 @@ class ConjugateGradients:
             new = dots(residual, Y)
             b = np.where(on, new / np.where(product > 0, product, 1.0), 0.0)
             P, product = Y + b.astype(dtype) * P, new
-        if count > WORN:
+        if self.worn(count):
             self._precondition = None
         return S
+
+    def worn(self, count: int) -> bool:
+        """Whether so many iterations call for a new preconditioner."""
+        return count > WORN
 
     def _preconditioner(self, D: np.ndarray) -> Callable:
         """Return an approximate inverse of the mean Hessian of the lanes."""
@@ -104,10 +115,13 @@ class ConjugateGradients:
         """Make a new preconditioner the next time."""
         self._precondition = None
 
-    def _gram(self, weight: np.ndarray) -> np.ndarray:
-        """Return X' diag(weight) X, from a sample of the rows if there are many."""
+    def _gram(self, weight: np.ndarray, share: float = 1.0) -> np.ndarray:
+        """Return X' diag(weight) X, from a sample of the rows if there are many.
+
+        `share` is how much of the time for that it may take.
+        """
         matrix, rows, factor = self.matrix, np.flatnonzero(weight), 1.0
-        room = GRAM[isinstance(matrix, SparseMatrix)] / matrix.width**2
+        room = share * GRAM[isinstance(matrix, SparseMatrix)] / matrix.width**2
         most = int(max(room, ROWS_PER_FEATURE * matrix.width))
         if len(rows) > most:
             step = -(-len(rows) // most)
