@@ -29,7 +29,7 @@ CV = KFold(3, shuffle=True, random_state=0)
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_matrix}
 EXACT = LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000)
 # features up to which the Hessian of each class is factored
-PRECONDITIONERS = {"factored": 300, "diagonal": 0}
+PRECONDITIONERS = {"factored": 600, "diagonal": 0}
 
 
 @pytest.fixture(autouse=True)

@@ -386,6 +386,8 @@ class Part:
         return w
 
     def _places(self, rows: np.ndarray) -> np.ndarray:
+        if len(self.rows) == self.rows[-1] + 1:  # all rows of the user
+            return rows
         return np.searchsorted(self.rows, rows)
 
     def outputs(self, job: Job, rows: np.ndarray) -> np.ndarray:

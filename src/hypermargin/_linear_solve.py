@@ -115,26 +115,31 @@ class ConjugateGradients:
         """Make a new preconditioner the next time."""
         self._precondition = None
 
-    def _gram(self, weight: np.ndarray, share: float = 1.0) -> np.ndarray:
-        """Return X' diag(weight) X, from a sample of the rows if there are many.
+    def _gram(self, weight: np.ndarray) -> np.ndarray:
+        """Return X' diag(weight) X, from a sample of the rows if there are many."""
+        return self._grams(weight[:, None])[0]
 
-        `share` is how much of the time for that it may take.
-        """
-        matrix, rows, factor = self.matrix, np.flatnonzero(weight), 1.0
-        room = share * GRAM[isinstance(matrix, SparseMatrix)] / matrix.width**2
+    def _grams(self, weights: np.ndarray) -> np.ndarray:
+        """Return X' diag(weight) X for every column of weights."""
+        matrix, rows, factor = self.matrix, np.flatnonzero(weights.any(axis=1)), 1.0
+        number = weights.shape[1]
+        room = GRAM[isinstance(matrix, SparseMatrix)] / (number * matrix.width**2)
         most = int(max(room, ROWS_PER_FEATURE * matrix.width))
         if len(rows) > most:
             step = -(-len(rows) // most)
             factor, rows = len(rows) / len(rows[::step]), rows[::step]
 
         def run(part: np.ndarray) -> np.ndarray:
-            B = matrix.dense(part)
-            B *= np.sqrt(weight[part])[:, None]
-            return B.T @ B
+            B, roots = matrix.dense(part), np.sqrt(weights[part])
+            found = np.empty((number, matrix.width, matrix.width), dtype=B.dtype)
+            for gram, root in zip(found, roots.T):
+                weighed = B * root[:, None]
+                np.dot(weighed.T, weighed, out=gram)
+            return found
 
         size = max(256, 2**20 // matrix.width)
         parts = [rows[i : i + size] for i in range(0, len(rows), size)]
-        total = np.zeros((matrix.width, matrix.width))
+        total = np.zeros((number, matrix.width, matrix.width))
         for found in matrix.workers.map(run, parts, self.budget):
             total += found
         return factor * total

@@ -29,7 +29,8 @@ from ._linear_solve import ConjugateGradients, dots
 from ._linear_train import Bundle
 from ._losses import Dual, Logistic, Rows
 
-FACTORED = 300  # features up to which the Hessian of each class is factored
+FACTORED = 600  # features up to which the Hessian of each class is factored
+LEAST_SHARE = 0.1  # of the smallest class that tolerances take into account
 WEAR = 2  # iterations more than with a new preconditioner that call for another
 
 
@@ -101,6 +102,17 @@ def _bend(U, P, weight, machines, start):
                 mean += P[start + i, there + k] * U[i, here + k]
             for k in range(n_classes):
                 U[i, here + k] = w * P[start + i, there + k] * (U[i, here + k] - mean)
+
+
+@compiled(fastmath={"contract", "nsz"})
+def _add_curvatures(P, weight, total):
+    """Add the curvatures of all machines, without what couples classes, to the total."""
+    n_classes = total.shape[1]
+    for i in range(total.shape[0]):
+        for f in range(weight.shape[1]):
+            for k in range(n_classes):
+                p = P[i, f * n_classes + k]
+                total[i, k] += weight[i, f] * p * (1 - p)
 
 
 @dataclass(frozen=True)
@@ -180,33 +192,36 @@ class CoupledSystem(ConjugateGradients):
 
     def _preconditioner(self, D: np.ndarray) -> Callable:
         self._fresh = None
-        K, used = self.n_classes, self.weight.any(axis=0)
-        weight = self.weight[:, used, None] / used.sum()
-        P = D.reshape(len(D), -1, K)[:, used]
-        curvature = (weight * P * (1.0 - P)).sum(axis=1)
+        K = self.n_classes
+        curvature = np.zeros((len(D), K), dtype=D.dtype)
+        _add_curvatures(D, self.weight, curvature)
+        curvature /= np.count_nonzero(self.weight.any(axis=0))
         if self.matrix.width > FACTORED:
             sums = [self.matrix.sums_of_squares(column) for column in curvature.T]
             diagonal = (self.penalty + np.column_stack(sums)).astype(D.dtype)
             return lambda B: self.balanced(B / np.tile(diagonal, B.shape[1] // K))
-        inverses = np.stack([self._inverse(np.ascontiguousarray(c)) for c in curvature.T])
-        total = np.linalg.inv(inverses.sum(axis=0))
-        # a vector that is taken from all classes alike makes what comes out sum to zero
-        taken = np.einsum("ij,kjl->kil", total, inverses)
-        inverses, taken = inverses.astype(D.dtype), taken.astype(D.dtype)
+        inverses = self._inverses(curvature)
+        total = np.linalg.inv(inverses.sum(axis=0)).astype(D.dtype)
+        inverses = inverses.astype(D.dtype)
 
         def apply(B: np.ndarray) -> np.ndarray:
-            by_class = B.reshape(len(B), -1, K).transpose(2, 0, 1)
-            found = inverses @ (by_class - (taken @ by_class).sum(axis=0))
+            by_class = np.ascontiguousarray(B.reshape(len(B), -1, K).transpose(2, 0, 1))
+            found = inverses @ by_class
+            # taken from all classes alike, this makes what comes out sum to zero
+            found -= inverses @ (total @ found.sum(axis=0))
             return self.balanced(found.transpose(1, 2, 0).reshape(B.shape))
 
         return apply
 
-    def _inverse(self, curvature: np.ndarray) -> np.ndarray:
-        """Return the inverse of the Hessian of one class."""
-        H = self._gram(curvature, 1.0 / self.n_classes)
+    def _inverses(self, curvature: np.ndarray) -> np.ndarray:
+        """Return the inverses of the Hessians of the classes."""
+        alike = (curvature == curvature[:, :1]).all()  # where all weights are zero
+        H = self._grams(curvature[:, :1] if alike else curvature)
         # a sample, or single precision, may not see all of a small curvature
-        H[np.diag_indices_from(H)] += self.penalty[:, 0] + 1e-7 * np.trace(H) / len(H) + 1e-300
-        return np.linalg.inv(H)
+        trace = np.trace(H, axis1=1, axis2=2)[:, None]
+        diagonal = np.arange(self.matrix.width)
+        H[:, diagonal, diagonal] += self.penalty[:, 0] + 1e-7 * trace / len(diagonal) + 1e-300
+        return np.repeat(np.linalg.inv(H), self.n_classes // len(H), axis=0)
 
 
 class CoupledBundle(Bundle):
@@ -261,6 +276,10 @@ class CoupledPart(Part):
 
     @property
     def balance(self) -> float:
-        """The share of the smallest class, in units of that of one of two which are as large."""
+        """The share of the smallest class, in units of that of one of two which are as large.
+
+        Classes with next to no rows have next to no part in the gradient: they are left out.
+        """
         counts = np.bincount(self.label, minlength=len(self.problem.columns))
-        return max(int(counts.min()), 1) * len(counts) / (2.0 * len(self.label))
+        share = float(counts.min()) * len(counts) / (2.0 * len(self.label))
+        return max(share, LEAST_SHARE)
