@@ -30,7 +30,7 @@ from ._compiled import compiled
 LANES = 8
 BLOCK_BYTES = 2**19  # of a dense matrix that are used several times before they leave the cache
 LEAST = 2**21  # multiplications that are worth a thread
-CHUNK = 4096  # sparse rows whose outputs stay in the cache
+CHUNK = 1024  # sparse rows whose outputs stay in the cache
 _INT = ir.IntType(64)
 
 Change = Callable[[np.ndarray, int], None]  # changes outputs of rows in place, given the first row
@@ -193,6 +193,28 @@ def _curved(indptr, indices, values, V, V_bias, D, R, R_bias, start, stop):
             u[0, lane] *= D[i, lane]
             R_bias[lane] += u[0, lane]
         add_outer(indices, 0, values, indptr[i], indptr[i + 1], u, 0, R)
+
+
+@compiled
+def _wide_forward(indptr, places, values, W, out):
+    """Add X W to out, any number of times eight lanes; `places` are those of features in eights."""
+    n_blocks = W.shape[1] // LANES
+    weights, outputs = W.reshape(-1, LANES), out.reshape(-1, LANES)
+    for i in range(out.shape[0]):
+        for b in range(n_blocks):
+            start, stop, at = indptr[i], indptr[i + 1], i * n_blocks + b
+            add_dots(places, 0, values, start, stop, weights[b:], outputs, at)
+
+
+@compiled
+def _wide_backward(indptr, places, values, A, R):
+    """Add X' A to R, as `_wide_forward` does."""
+    n_blocks = A.shape[1] // LANES
+    coefficients, totals = A.reshape(-1, LANES), R.reshape(-1, LANES)
+    for i in range(A.shape[0]):
+        for b in range(n_blocks):
+            start, stop, at = indptr[i], indptr[i + 1], i * n_blocks + b
+            add_outer(places, 0, values, start, stop, coefficients, at, totals[b:])
 
 
 @compiled
@@ -436,75 +458,66 @@ class SparseMatrix(Matrix):
 
         return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
 
-    def _eights(self, A: np.ndarray) -> list[np.ndarray]:
-        """Return the columns of A eight at a time, the last ones with zeros beside them."""
-        blocks = []
-        for first in range(0, A.shape[1], LANES):
-            some = A[:, first : first + LANES]
-            blocks.append(np.zeros((len(A), LANES), dtype=self.dtype))
-            blocks[-1][:, : some.shape[1]] = some
-        return blocks
-
     def _chunks(self, part: slice) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield some rows at a time, and where their entries begin."""
         for start in range(part.start, part.stop, CHUNK):
             stop = min(start + CHUNK, part.stop)
             yield slice(start, stop), self._csr[0][start : stop + 1]
 
-    def _put(self, starts: np.ndarray, blocks: list[np.ndarray], out: np.ndarray) -> None:
-        """Set out to the products of some rows with the columns that blocks are of."""
-        for first, W in zip(range(0, out.shape[1], LANES), blocks):
-            u = np.empty((len(out), LANES), dtype=self.dtype)
-            u[:] = self.scale * W[-1]
-            _forward(starts, *self._csr[1:], W[:-1], u, 0, len(u))
-            out[:, first : first + LANES] = u[:, : out.shape[1] - first]
+    def _eights(self, A: np.ndarray) -> np.ndarray:
+        """Return A with columns of zeros that make their number a multiple of the lanes."""
+        missing = -A.shape[1] % LANES
+        return self._lanes(np.pad(A, ((0, 0), (0, missing))) if missing else A)
 
-    def _add(self, starts: np.ndarray, A: np.ndarray, totals: list[np.ndarray]) -> None:
-        """Add the products of some rows, transposed, with A to the totals by block."""
-        for u, R in zip(self._eights(A), totals):
-            _backward(starts, *self._csr[1:], u, R, 0, len(u))
-
-    def _no_totals(self, n_columns: int) -> list[np.ndarray]:
-        shape = self.n_features, LANES
-        return [np.zeros(shape, dtype=self.dtype) for _ in range(0, n_columns, LANES)]
+    def _places(self, n_blocks: int) -> np.ndarray:
+        """Return the rows at which the features of all entries begin, if each has so many."""
+        fits = self.n_features * n_blocks < 2**31
+        return self._csr[1].astype(np.int32 if fits else np.int64) * n_blocks
 
     def _wide_times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
-        blocks = self._eights(W)
+        W = self._eights(W)
+        weights, bias, places = W[:-1], self.scale * W[-1], self._places(W.shape[1] // LANES)
 
         def run(part: slice) -> None:
             for rows, starts in self._chunks(part):
-                self._put(starts, blocks, out[rows])
+                u = np.empty((rows.stop - rows.start, W.shape[1]), dtype=W.dtype)
+                u[:] = bias
+                _wide_forward(starts, places, self._csr[2], weights, u)
+                out[rows] = u[:, : out.shape[1]]
 
-        self.each(run, self._work * len(blocks))
+        self.each(run, self._work * W.shape[1] / LANES)
         return out
 
     def _wide_transposed(self, A: np.ndarray) -> np.ndarray:
-        n_columns = A.shape[1]
+        places = self._places(-(-A.shape[1] // LANES))
 
         def run(part: slice) -> np.ndarray:
-            totals = self._no_totals(n_columns)
+            R = self._eights(np.zeros((self.n_features, A.shape[1]), dtype=self.dtype))
             for rows, starts in self._chunks(part):
-                self._add(starts, A[rows], totals)
-            return np.hstack(totals)[:, :n_columns]
+                _wide_backward(starts, places, self._csr[2], self._eights(A[rows]), R)
+            return R[:, : A.shape[1]]
 
-        found = self.each(run, self._work * n_columns / LANES)
+        found = self.each(run, self._work * A.shape[1] / LANES)
         return self._with_bias(sum(found), A.sum(axis=0, dtype=float))
 
     def through(self, V: np.ndarray, change: Change) -> np.ndarray:
-        blocks, n_columns = self._eights(V), V.shape[1]
+        n_lanes, V = V.shape[1], self._eights(V)
+        weights, bias, places = V[:-1], self.scale * V[-1], self._places(V.shape[1] // LANES)
 
         def run(part: slice) -> tuple[np.ndarray, np.ndarray]:
-            totals, of_bias = self._no_totals(n_columns), np.zeros(n_columns)
+            R, of_bias = np.zeros(weights.shape, dtype=V.dtype), np.zeros(V.shape[1])
             for rows, starts in self._chunks(part):
-                u = np.empty((rows.stop - rows.start, n_columns), dtype=self.dtype)
-                self._put(starts, blocks, u)
-                change(u, rows.start)
+                u = np.empty((rows.stop - rows.start, V.shape[1]), dtype=V.dtype)
+                u[:] = bias
+                _wide_forward(starts, places, self._csr[2], weights, u)
+                change(u[:, :n_lanes], rows.start)
                 of_bias += u.sum(axis=0, dtype=float)
-                self._add(starts, u, totals)
-            return np.hstack(totals)[:, :n_columns], of_bias
+                _wide_backward(starts, places, self._csr[2], u, R)
+            return R, of_bias
 
-        found = self.each(run, 2 * self._work * len(blocks))
-        return self._with_bias(sum(R for R, _ in found), sum(b for _, b in found))
+        found = self.each(run, 2 * self._work * V.shape[1] / LANES)
+        total = self._with_bias(sum(R for R, _ in found), sum(b for _, b in found))
+        return total[:, :n_lanes]
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
         D, V = self._lanes(D), self._lanes(V)
