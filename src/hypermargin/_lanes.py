@@ -231,6 +231,14 @@ def _row_squares(indptr, values, total):
             total[i] += values[p] * values[p]
 
 
+def _total(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the sum of arrays, in the place of the first one."""
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
 class Matrix:
     """Rows of features, and what a linear machine does with them; passes run in threads.
 
@@ -492,32 +500,32 @@ class SparseMatrix(Matrix):
         places = self._places(-(-A.shape[1] // LANES))
 
         def run(part: slice) -> np.ndarray:
-            R = self._eights(np.zeros((self.n_features, A.shape[1]), dtype=self.dtype))
+            R = self._eights(np.zeros((self.width, A.shape[1]), dtype=self.dtype))
             for rows, starts in self._chunks(part):
-                _wide_backward(starts, places, self._csr[2], self._eights(A[rows]), R)
+                _wide_backward(starts, places, self._csr[2], self._eights(A[rows]), R[:-1])
             return R[:, : A.shape[1]]
 
-        found = self.each(run, self._work * A.shape[1] / LANES)
-        return self._with_bias(sum(found), A.sum(axis=0, dtype=float))
+        total = _total(self.each(run, self._work * A.shape[1] / LANES))
+        total[-1] = self.scale * A.sum(axis=0, dtype=float)
+        return total
 
     def through(self, V: np.ndarray, change: Change) -> np.ndarray:
         n_lanes, V = V.shape[1], self._eights(V)
         weights, bias, places = V[:-1], self.scale * V[-1], self._places(V.shape[1] // LANES)
 
-        def run(part: slice) -> tuple[np.ndarray, np.ndarray]:
-            R, of_bias = np.zeros(weights.shape, dtype=V.dtype), np.zeros(V.shape[1])
+        def run(part: slice) -> np.ndarray:
+            R, of_bias = np.zeros(V.shape, dtype=V.dtype), np.zeros(V.shape[1])
             for rows, starts in self._chunks(part):
                 u = np.empty((rows.stop - rows.start, V.shape[1]), dtype=V.dtype)
                 u[:] = bias
                 _wide_forward(starts, places, self._csr[2], weights, u)
                 change(u[:, :n_lanes], rows.start)
                 of_bias += u.sum(axis=0, dtype=float)
-                _wide_backward(starts, places, self._csr[2], u, R)
-            return R, of_bias
+                _wide_backward(starts, places, self._csr[2], u, R[:-1])
+            R[-1] = self.scale * of_bias
+            return R
 
-        found = self.each(run, 2 * self._work * V.shape[1] / LANES)
-        total = self._with_bias(sum(R for R, _ in found), sum(b for _, b in found))
-        return total[:, :n_lanes]
+        return _total(self.each(run, 2 * self._work * V.shape[1] / LANES))[:, :n_lanes]
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
         D, V = self._lanes(D), self._lanes(V)

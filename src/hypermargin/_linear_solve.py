@@ -86,12 +86,15 @@ class ConjugateGradients:
             curvature = dots(P, Q)
             a = np.where(on, product / np.where(curvature > 0, curvature, 1.0), 0.0)
             S += a.astype(dtype) * P
-            residual -= a.astype(dtype) * Q
+            Q *= a.astype(dtype)
+            residual -= Q
             on &= np.sqrt(dots(residual, residual)) > tol * size
             Y = precondition(residual)
             new = dots(residual, Y)
             b = np.where(on, new / np.where(product > 0, product, 1.0), 0.0)
-            P, product = Y + b.astype(dtype) * P, new
+            P *= b.astype(dtype)
+            P += Y
+            product = new
         if self.worn(count):
             self._precondition = None
         return S

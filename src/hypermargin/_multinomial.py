@@ -25,7 +25,7 @@ from ._compiled import compiled
 from ._kernels import Params
 from ._lanes import LANES, Matrix
 from ._linear import Job, Part
-from ._linear_solve import ConjugateGradients, dots
+from ._linear_solve import ConjugateGradients
 from ._linear_train import Bundle
 from ._losses import Dual, Logistic, Rows
 
@@ -115,6 +115,31 @@ def _add_curvatures(P, weight, total):
                 total[i, k] += weight[i, f] * p * (1 - p)
 
 
+@compiled(fastmath={"contract", "nsz"})
+def _add_products(a, b, total):
+    """Add the inner products of all columns to the total, in double precision."""
+    for j in range(a.shape[0]):
+        for lane in range(a.shape[1]):
+            total[lane] += np.float64(a[j, lane]) * np.float64(b[j, lane])
+
+
+@compiled(fastmath={"contract", "nsz", "reassoc"})
+def _balance_and_scale(B, inverse, out):
+    """Set out to (B - m) times a diagonal, m being such that classes of machines sum to zero."""
+    n_classes = inverse.shape[1]
+    for j in range(B.shape[0]):
+        whole = inverse.dtype.type(0)
+        for k in range(n_classes):
+            whole += inverse[j, k]
+        for first in range(0, B.shape[1], n_classes):
+            mean = inverse.dtype.type(0)
+            for k in range(n_classes):
+                mean += B[j, first + k] * inverse[j, k]
+            mean /= whole
+            for k in range(n_classes):
+                out[j, first + k] = (B[j, first + k] - mean) * inverse[j, k]
+
+
 @dataclass(frozen=True)
 class CoupledLoss:
     """The losses of all rows, by machine; see `LaneLoss`.
@@ -167,7 +192,9 @@ class CoupledSystem(ConjugateGradients):
 
     def dots(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the inner products of whole machines, in every lane of them."""
-        return np.repeat(dots(a, b).reshape(-1, self.n_classes).sum(axis=1), self.n_classes)
+        total = np.zeros(a.shape[1])
+        _add_products(a, b, total)
+        return np.repeat(total.reshape(-1, self.n_classes).sum(axis=1), self.n_classes)
 
     def balanced(self, B: np.ndarray) -> np.ndarray:
         """Return what of B sums to zero over the classes of a machine."""
@@ -181,7 +208,12 @@ class CoupledSystem(ConjugateGradients):
             _bend(U, D, self.weight, machines, first)
 
         Q = self.penalty * P
-        Q[:, on] += self.matrix.through(P[:, on], bend)
+        if on.all():
+            Q += self.matrix.through(P, bend)
+            return Q
+        some = P.reshape(len(P), -1, self.n_classes)[:, machines]
+        found = self.matrix.through(some.reshape(len(P), -1), bend)
+        Q.reshape(len(P), -1, self.n_classes)[:, machines] += found.reshape(some.shape)
         return Q
 
     def worn(self, count: int) -> bool:
@@ -198,8 +230,14 @@ class CoupledSystem(ConjugateGradients):
         curvature /= np.count_nonzero(self.weight.any(axis=0))
         if self.matrix.width > FACTORED:
             sums = [self.matrix.sums_of_squares(column) for column in curvature.T]
-            diagonal = (self.penalty + np.column_stack(sums)).astype(D.dtype)
-            return lambda B: self.balanced(B / np.tile(diagonal, B.shape[1] // K))
+            inverse = (1.0 / (self.penalty + np.column_stack(sums))).astype(D.dtype)
+
+            def divide(B: np.ndarray) -> np.ndarray:
+                found = np.empty_like(B)
+                _balance_and_scale(B, inverse, found)
+                return found
+
+            return divide
         inverses = self._inverses(curvature)
         total = np.linalg.inv(inverses.sum(axis=0)).astype(D.dtype)
         inverses = inverses.astype(D.dtype)
