@@ -30,7 +30,9 @@ from ._linear_train import Bundle
 from ._losses import Dual, Logistic, Rows
 
 FACTORED = 600  # features up to which the Hessian of each class is factored
-LEAST_SHARE = 0.1  # of the smallest class that tolerances take into account
+LEAST_SHARE = 0.05  # of the smallest class that tolerances take into account
+UNSEEN = 1e-7  # of a curvature may escape a sample, or single precision
+NOTHING = 1e-30  # curvature where all rows are certain of their classes
 WEAR = 2  # iterations more than with a new preconditioner that call for another
 
 
@@ -229,8 +231,9 @@ class CoupledSystem(ConjugateGradients):
         _add_curvatures(D, self.weight, curvature)
         curvature /= np.count_nonzero(self.weight.any(axis=0))
         if self.matrix.width > FACTORED:
-            sums = [self.matrix.sums_of_squares(column) for column in curvature.T]
-            inverse = (1.0 / (self.penalty + np.column_stack(sums))).astype(D.dtype)
+            sums = np.column_stack([self.matrix.sums_of_squares(c) for c in curvature.T])
+            unseen = UNSEEN * sums.mean(axis=0) + NOTHING
+            inverse = (1.0 / (self.penalty + sums + unseen)).astype(D.dtype)
 
             def divide(B: np.ndarray) -> np.ndarray:
                 found = np.empty_like(B)
@@ -255,10 +258,9 @@ class CoupledSystem(ConjugateGradients):
         """Return the inverses of the Hessians of the classes."""
         alike = (curvature == curvature[:, :1]).all()  # where all weights are zero
         H = self._grams(curvature[:, :1] if alike else curvature)
-        # a sample, or single precision, may not see all of a small curvature
-        trace = np.trace(H, axis1=1, axis2=2)[:, None]
-        diagonal = np.arange(self.matrix.width)
-        H[:, diagonal, diagonal] += self.penalty[:, 0] + 1e-7 * trace / len(diagonal) + 1e-300
+        at = np.arange(self.matrix.width)
+        unseen = UNSEEN * H[:, at, at].mean(axis=1, keepdims=True) + NOTHING
+        H[:, at, at] += self.penalty[:, 0] + unseen
         return np.repeat(np.linalg.inv(H), self.n_classes // len(H), axis=0)
 
 
@@ -314,10 +316,9 @@ class CoupledPart(Part):
 
     @property
     def balance(self) -> float:
-        """The share of the smallest class, in units of that of one of two which are as large.
+        """The share of the smallest class, as in chu-2015, eq. (28).
 
         Classes with next to no rows have next to no part in the gradient: they are left out.
         """
         counts = np.bincount(self.label, minlength=len(self.problem.columns))
-        share = float(counts.min()) * len(counts) / (2.0 * len(self.label))
-        return max(share, LEAST_SHARE)
+        return max(float(counts.min()) / len(self.label), LEAST_SHARE)
