@@ -278,12 +278,6 @@ def test_a_listed_value_that_is_not_smooth_is_refused():
         GradientSearchCV(LinearSVC(dual=False), space, cv=3).fit(X, y)
 
 
-def test_multinomial_regression_is_refused():
-    X, y = make_data(3)
-    with pytest.raises(ValueError, match=r"multinomial .* use LinearClassifier"):
-        GradientSearchCV(LogisticRegression(), cv=3).fit(X, y)
-
-
 @pytest.mark.parametrize("name", ["LinearSVC", "LogisticRegression", "RidgeClassifier"])
 def test_one_class_is_refused(name):
     X, y = data_for(ESTIMATORS[name])

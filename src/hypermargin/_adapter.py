@@ -174,7 +174,12 @@ class Adapter:
     def targets(self, y: Any) -> Targets:
         raise NotImplementedError
 
-    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray | float:
+    def check_targets(self, estimator: Any, targets: Targets) -> None:
+        """Say so if an estimator cannot be trained on such targets."""
+
+    def class_weight(
+        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+    ) -> np.ndarray | float:
         """Return the factors on the weights of training rows with targets y."""
         return 1.0
 
@@ -191,13 +196,20 @@ class WeightedClasses:
 
     by_part: ClassVar[dict[str, str]] = {"class_weight": "class_cost"}
     wraps_threshold: ClassVar[bool] = True
+    # whether "balanced" counts rows by their weights
+    balances_weights: ClassVar[bool] = False
 
     def knobs(self, estimator: Any) -> tuple[str, ...]:
         return ("class_weight", "threshold")
 
-    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
+    def class_weight(
+        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+    ) -> np.ndarray:
         classes = np.asarray(targets.classes)
-        per_class = compute_class_weight(estimator.class_weight, classes=classes, y=classes[y])
+        counted = weight if self.balances_weights else None
+        per_class = compute_class_weight(
+            estimator.class_weight, classes=classes, y=classes[y], sample_weight=counted
+        )
         return per_class[y]
 
     def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
@@ -252,7 +264,9 @@ class OwnKnobs(OwnParts):
         known = self.loss(estimator).by_part
         return (*(name for name in self.by_part if name in known), "threshold")
 
-    def class_weight(self, estimator: Any, y: np.ndarray, targets: Targets) -> np.ndarray:
+    def class_weight(
+        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+    ) -> np.ndarray:
         return np.ones(len(y))
 
     def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:

@@ -134,6 +134,11 @@ class LaneLoss:
         return cls(Dual(**fields, soft=dual.soft), weight.astype(dtype, copy=False))
 
     @property
+    def used(self) -> np.ndarray:
+        """Which lanes have rows to train on."""
+        return np.asarray(self.weight.any(axis=0))
+
+    @property
     def has_corners(self) -> bool:
         """Whether there are rows whose slope jumps."""
         return not self.dual.soft and not self.dual.ridge.all()

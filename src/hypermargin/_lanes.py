@@ -30,7 +30,10 @@ from ._compiled import compiled
 LANES = 8
 BLOCK_BYTES = 2**19  # of a dense matrix that are used several times before they leave the cache
 LEAST = 2**21  # multiplications that are worth a thread
+CHUNK = 1024  # sparse rows whose outputs stay in the cache
 _INT = ir.IntType(64)
+
+Change = Callable[[np.ndarray, int], None]  # changes outputs of rows in place, given the first row
 
 
 def _operation(function: Callable) -> Any:
@@ -193,6 +196,28 @@ def _curved(indptr, indices, values, V, V_bias, D, R, R_bias, start, stop):
 
 
 @compiled
+def _wide_forward(indptr, places, values, W, out):
+    """Add X W to out, any number of times eight lanes; `places` are those of features in eights."""
+    n_blocks = W.shape[1] // LANES
+    weights, outputs = W.reshape(-1, LANES), out.reshape(-1, LANES)
+    for i in range(out.shape[0]):
+        for b in range(n_blocks):
+            start, stop, at = indptr[i], indptr[i + 1], i * n_blocks + b
+            add_dots(places, 0, values, start, stop, weights[b:], outputs, at)
+
+
+@compiled
+def _wide_backward(indptr, places, values, A, R):
+    """Add X' A to R, as `_wide_forward` does."""
+    n_blocks = A.shape[1] // LANES
+    coefficients, totals = A.reshape(-1, LANES), R.reshape(-1, LANES)
+    for i in range(A.shape[0]):
+        for b in range(n_blocks):
+            start, stop, at = indptr[i], indptr[i + 1], i * n_blocks + b
+            add_outer(places, 0, values, start, stop, coefficients, at, totals[b:])
+
+
+@compiled
 def _sum_squares(indptr, indices, values, weight, total):
     for i in range(len(weight)):
         for p in range(indptr[i], indptr[i + 1]):
@@ -204,6 +229,14 @@ def _row_squares(indptr, values, total):
     for i in range(len(total)):
         for p in range(indptr[i], indptr[i + 1]):
             total[i] += values[p] * values[p]
+
+
+def _total(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the sum of arrays, in the place of the first one."""
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 class Matrix:
@@ -253,6 +286,13 @@ class Matrix:
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
         """Return X' (D * X V)."""
+        raise NotImplementedError
+
+    def through(self, V: np.ndarray, change: Change) -> np.ndarray:
+        """Return X' U, where `change` has been applied to the rows of U = X V.
+
+        There may be any number of lanes.
+        """
         raise NotImplementedError
 
     def take(self, rows: np.ndarray) -> Self:
@@ -337,7 +377,15 @@ class DenseMatrix(Matrix):
         return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
-        D, V = self._lanes(D), self._lanes(V)
+        D = self._lanes(D)
+
+        def bend(u: np.ndarray, first: int) -> None:
+            u *= D[first : first + len(u)]
+
+        return self.through(V, bend)
+
+    def through(self, V: np.ndarray, change: Change) -> np.ndarray:
+        V = self._lanes(V)
         weights, bias = V[:-1], self.scale * V[-1]
 
         def run(part: slice) -> np.ndarray:
@@ -345,7 +393,7 @@ class DenseMatrix(Matrix):
             for block in self._blocks(part):
                 u = self.X[block] @ weights
                 u += bias
-                u *= D[block]
+                change(u, block.start)
                 R[:-1] += self.X[block].T @ u
                 R[-1] += u.sum(axis=0)
             R[-1] *= self.scale
@@ -394,6 +442,8 @@ class SparseMatrix(Matrix):
         return ends
 
     def times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
+        if W.shape[1] != LANES:
+            return self._wide_times(W, out)
         W = self._lanes(W)
         weights, bias = W[:-1], self.scale * W[-1]
 
@@ -405,6 +455,8 @@ class SparseMatrix(Matrix):
         return out
 
     def transposed(self, A: np.ndarray) -> np.ndarray:
+        if A.shape[1] != LANES:
+            return self._wide_transposed(A)
         A = self._lanes(A)
 
         def run(part: slice) -> np.ndarray:
@@ -413,6 +465,67 @@ class SparseMatrix(Matrix):
             return R
 
         return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
+
+    def _chunks(self, part: slice) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield some rows at a time, and where their entries begin."""
+        for start in range(part.start, part.stop, CHUNK):
+            stop = min(start + CHUNK, part.stop)
+            yield slice(start, stop), self._csr[0][start : stop + 1]
+
+    def _eights(self, A: np.ndarray) -> np.ndarray:
+        """Return A with columns of zeros that make their number a multiple of the lanes."""
+        missing = -A.shape[1] % LANES
+        return self._lanes(np.pad(A, ((0, 0), (0, missing))) if missing else A)
+
+    def _places(self, n_blocks: int) -> np.ndarray:
+        """Return the rows at which the features of all entries begin, if each has so many."""
+        fits = self.n_features * n_blocks < 2**31
+        return self._csr[1].astype(np.int32 if fits else np.int64) * n_blocks
+
+    def _wide_times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
+        W = self._eights(W)
+        weights, bias, places = W[:-1], self.scale * W[-1], self._places(W.shape[1] // LANES)
+
+        def run(part: slice) -> None:
+            for rows, starts in self._chunks(part):
+                u = np.empty((rows.stop - rows.start, W.shape[1]), dtype=W.dtype)
+                u[:] = bias
+                _wide_forward(starts, places, self._csr[2], weights, u)
+                out[rows] = u[:, : out.shape[1]]
+
+        self.each(run, self._work * W.shape[1] / LANES)
+        return out
+
+    def _wide_transposed(self, A: np.ndarray) -> np.ndarray:
+        places = self._places(-(-A.shape[1] // LANES))
+
+        def run(part: slice) -> np.ndarray:
+            R = self._eights(np.zeros((self.width, A.shape[1]), dtype=self.dtype))
+            for rows, starts in self._chunks(part):
+                _wide_backward(starts, places, self._csr[2], self._eights(A[rows]), R[:-1])
+            return R[:, : A.shape[1]]
+
+        total = _total(self.each(run, self._work * A.shape[1] / LANES))
+        total[-1] = self.scale * A.sum(axis=0, dtype=float)
+        return total
+
+    def through(self, V: np.ndarray, change: Change) -> np.ndarray:
+        n_lanes, V = V.shape[1], self._eights(V)
+        weights, bias, places = V[:-1], self.scale * V[-1], self._places(V.shape[1] // LANES)
+
+        def run(part: slice) -> np.ndarray:
+            R, of_bias = np.zeros(V.shape, dtype=V.dtype), np.zeros(V.shape[1])
+            for rows, starts in self._chunks(part):
+                u = np.empty((rows.stop - rows.start, V.shape[1]), dtype=V.dtype)
+                u[:] = bias
+                _wide_forward(starts, places, self._csr[2], weights, u)
+                change(u[:, :n_lanes], rows.start)
+                of_bias += u.sum(axis=0, dtype=float)
+                _wide_backward(starts, places, self._csr[2], u, R[:-1])
+            R[-1] = self.scale * of_bias
+            return R
+
+        return _total(self.each(run, 2 * self._work * V.shape[1] / LANES))[:, :n_lanes]
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
         D, V = self._lanes(D), self._lanes(V)

@@ -89,6 +89,8 @@ class LinearCrossValidation(Problem):
         The unit of the targets.
     solver : {"primal", "dual"}, optional
         How machines are trained, if that is not to be chosen by their shape.
+    part : class
+        What trains some machines side by side: a `Part`.
     """
 
     most_looks = 40  # linear machines have no second minimum in a corner of the space
@@ -108,8 +110,10 @@ class LinearCrossValidation(Problem):
         whole: Fold | None = None,
         unit: float = 1.0,
         solver: str | None = None,
+        part: type[Part] | None = None,
     ):
         super().__init__(designs, folds, columns, loss, values, workers)
+        self.part = part or Part
         self.intercept, self.bias_penalty, self.whole = intercept, bias_penalty, whole
         self.unit = unit
         self.solver = solver
@@ -191,38 +195,28 @@ class LinearCrossValidation(Problem):
         dtype = self._dtype(tol)
         with one_blas_thread:
             parts = [
-                _Part(self, number, column, jobs, params, dtype, rows, budget)
+                self.part(self, number, jobs, params, dtype, rows, budget)
                 for number in range(len(self.designs))
-                for column, jobs in self._bundles(number)
+                for jobs in self.part.groups(self._folds_of(number), len(self.columns))
             ]
 
-            def train(part: _Part) -> None:
+            def train(part: Part) -> None:
                 part.train(tol, warm or {}, max_iter is not None, watch)
 
             with self.workers.clock.phase("train"):
                 self.workers.map(train, parts, budget)
         return self._evaluation(parts, params, tol)
 
-    def _bundles(self, number: int) -> list[tuple[int, list[Job]]]:
-        """Return the machines of a design by column, at most as many at a time as there are lanes.
-
-        The machine on all rows comes in the last bundle of its column.
-        """
+    def _folds_of(self, number: int) -> list[int]:
+        """Return the folds of a design; all rows come last."""
         folds = list(self.designs[number].folds)
-        if self.whole is not None and len(self.designs) == 1:
-            folds.append(WHOLE)
-        n_bundles = -(-len(folds) // LANES)
-        return [
-            (c, [(int(f), c) for f in some])
-            for c in range(len(self.columns))
-            for some in np.array_split(folds, n_bundles)
-        ]
+        return [*folds, WHOLE] if self.whole is not None and len(self.designs) == 1 else folds
 
-    def _evaluation(self, parts: list[_Part], params: Params, tol: float) -> LinearEvaluation:
+    def _evaluation(self, parts: list[Part], params: Params, tol: float) -> LinearEvaluation:
         home = {job: part for part in parts for job in part.jobs}
         n_columns = range(len(self.columns))
 
-        def gathered(read: Callable[[_Part, Job], np.ndarray]) -> list[np.ndarray]:
+        def gathered(read: Callable[[Part, Job], np.ndarray]) -> list[np.ndarray]:
             return [
                 np.column_stack([read(home[f, c], (f, c)) for c in n_columns])
                 for f in range(len(self.folds))
@@ -268,8 +262,8 @@ class LinearCrossValidation(Problem):
         Returns weights with the bias last, by column, and the most iterations of a column.
         """
         alone = [
-            _Part(self, 0, c, [(WHOLE, c)], params, np.float64, None, Budget())
-            for c in range(len(self.columns))
+            self.part(self, 0, jobs, params, np.float64, None, Budget())
+            for jobs in self.part.groups([WHOLE], len(self.columns))
         ]
         if alone[0].matrix.width <= FEW:
             tol *= FINISH
@@ -277,7 +271,7 @@ class LinearCrossValidation(Problem):
             self.workers.map(lambda part: part.train(tol, warm or {}), alone, Budget())
         if not all(part.bundle.converged for part in alone):
             return None
-        weights = np.array([part.weights((WHOLE, c)) for c, part in enumerate(alone)])
+        weights = np.array([part.weights(job) for part in alone for job in part.jobs])
         return weights, max(part.bundle.iterations for part in alone)
 
 
@@ -295,14 +289,13 @@ def adjoint_tol(tol: float) -> float:
     return min(ADJOINT, 10.0 * tol)
 
 
-class _Part:
+class Part:
     """Up to eight machines of a column on one design."""
 
     def __init__(
         self,
         problem: LinearCrossValidation,
         number: int,
-        column: int,
         jobs: list[Job],
         params: Params,
         dtype: Any,
@@ -312,20 +305,37 @@ class _Part:
         self.problem, self.jobs = problem, jobs
         self.rows, self.matrix = problem.matrix(number, dtype, rows)
         self.params = {**problem.values, **problem.designs[number].fixed, **params}
+        column = jobs[0][1]
         of = problem.columns[column]
         parts = {kind: part[self.rows] for kind, part in of.parts.items()}
         self.of_loss = Rows(of.target[self.rows], np.ones(len(self.rows)), parts)
         self._own = f"machine_cost[{column}]"
-        weight = np.zeros((len(self.rows), LANES), dtype=dtype)
-        self.test = {}
-        for lane, (f, _) in enumerate(jobs):
+        weights, self.test = [], {}
+        for f in dict.fromkeys(f for f, _ in jobs):
             fold = problem.whole if f == WHOLE else problem.folds[f]
             assert fold is not None
-            weight[:, lane] = fold.of_column(of)[self.rows]
+            weights.append(fold.of_column(of)[self.rows])
             self.test[f] = fold.test[np.isin(fold.test, self.rows)]
-        loss = LaneLoss.of(_unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
-        self.bundle = Bundle(self.matrix, loss, problem.bias_penalty, budget, problem.solver)
+        self.bundle = self._bundle(np.column_stack(weights), budget)
         self._rate: np.ndarray | None = None
+
+    @staticmethod
+    def groups(folds: list[int], n_columns: int) -> list[list[Job]]:
+        """Return which machines are trained side by side: as many as there are lanes."""
+        n_groups = -(-len(folds) // LANES)
+        return [
+            [(int(f), c) for f in some]
+            for c in range(n_columns)
+            for some in np.array_split(folds, n_groups)
+        ]
+
+    def _bundle(self, weights: np.ndarray, budget: Budget) -> Bundle:
+        """Return the machines, rows having weights by fold."""
+        problem, dtype = self.problem, self.matrix.dtype
+        weight = np.zeros((len(weights), LANES), dtype=dtype)
+        weight[:, : weights.shape[1]] = weights
+        loss = LaneLoss.of(_unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
+        return Bundle(self.matrix, loss, problem.bias_penalty, budget, problem.solver)
 
     @property
     def balance(self) -> float:
@@ -344,7 +354,7 @@ class _Part:
 
     def train(self, tol: float, warm: State, rough: bool = False, watch: bool = False) -> None:
         bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]
-        W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A)
+        W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A) if bundle.dual else None
         for lane, start in enumerate(starts):
             if start is None:
                 continue
@@ -352,7 +362,7 @@ class _Part:
             W[:, lane] = start.weights
             if start.rate is not None:
                 W[:, lane] += np.log(ratio) * start.rate
-            if start.beta is not None:  # chu-2015, eq. (14)
+            if start.beta is not None and A is not None:  # chu-2015, eq. (14)
                 A[:, lane] = ratio * start.beta[self.rows]
         bundle.start(W, A)
         bundle.train(tol, self.balance, rough, watch)
@@ -376,6 +386,8 @@ class _Part:
         return w
 
     def _places(self, rows: np.ndarray) -> np.ndarray:
+        if len(self.rows) == self.rows[-1] + 1:  # all rows of the user
+            return rows
         return np.searchsorted(self.rows, rows)
 
     def outputs(self, job: Job, rows: np.ndarray) -> np.ndarray:

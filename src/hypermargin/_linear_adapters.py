@@ -1,6 +1,7 @@
 """Adapters of linear machines: LinearSVC, LinearSVR, LogisticRegression, Ridge, RidgeClassifier.
 
-With more than two classes there is one machine for each class against the rest.
+With more than two classes there is one machine for each class against the rest, but for
+LogisticRegression, whose classes have one machine together.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC, LinearSVR
@@ -57,6 +58,10 @@ class LinearAdapter(Adapter):
     def solver(self, estimator: Any) -> str | None:
         """Return "primal" or "dual" if the estimator says which, else None."""
         return None
+
+    def couples(self, targets: Targets) -> bool:
+        """Whether the outputs are those of one machine, which cannot be trained one by one."""
+        return False
 
     def install(
         self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
@@ -134,6 +139,7 @@ class _OneAgainstRest(WeightedClasses):
 
 class LinearSVCAdapter(_OneAgainstRest, _Liblinear):
     estimator = LinearSVC
+    balances_weights = True
     weighs_others = False
 
     def loss(self, estimator: Any) -> Loss:
@@ -154,18 +160,23 @@ class LinearSVCAdapter(_OneAgainstRest, _Liblinear):
 
 class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
     estimator = LogisticRegression
+    balances_weights = True
 
     def loss(self, estimator: Any) -> Loss:
         return Logistic()
 
-    def targets(self, y: Any) -> Targets:
-        found = super().targets(y)
-        if len(found.columns) > 1:
+    def couples(self, targets: Targets) -> bool:
+        return len(targets.columns) > 1
+
+    def check_targets(self, estimator: Any, targets: Targets) -> None:
+        ovr = estimator.solver == "liblinear" or getattr(estimator, "multi_class", None) == "ovr"
+        if ovr and self.couples(targets):
+            asked = "solver='liblinear'" if estimator.solver == "liblinear" else "multi_class='ovr'"
             raise ValueError(
-                f"y has {len(found.columns)} classes; LogisticRegression is multinomial then, "
-                "which is not differentiated here: use LinearClassifier(loss='logistic')."
+                f"y has {len(targets.columns)} classes, which LogisticRegression with {asked} "
+                "does not tell apart together; use solver='lbfgs', or "
+                "LinearClassifier(loss='logistic') for one class against the rest."
             )
-        return found
 
     def intercept(self, estimator: Any) -> tuple[float, float]:
         if not estimator.fit_intercept:
@@ -190,12 +201,14 @@ class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
         estimator.coef_ = np.ascontiguousarray(weights[:, :-1])
         estimator.intercept_ = weights[:, -1].copy()
         if not estimator.fit_intercept:
-            estimator.intercept_ = 0.0 if liblinear else np.zeros(1, dtype=dtype)
+            estimator.intercept_ = 0.0 if liblinear else np.zeros(len(weights), dtype=dtype)
         estimator.n_iter_ = np.array([max(n_iter, 1)], dtype=np.int32)
         estimator.classes_ = np.asarray(targets.classes)
 
     def probabilities(self, outputs: np.ndarray) -> np.ndarray:
         """Return the model's own probabilities."""
+        if outputs.shape[1] > 1:
+            return softmax(outputs, axis=1)
         return np.hstack([expit(-outputs), expit(outputs)])
 
 

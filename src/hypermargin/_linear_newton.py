@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._lanes import LANES
-from ._linear_solve import dots
-
 if TYPE_CHECKING:
     from ._linear_train import Bundle
 
@@ -24,7 +21,8 @@ def newton(bundle: Bundle, tol: float, most: int) -> None:
     """
     limit = tol * bundle.reach()
     bundle.matrix.times(bundle.W, bundle.Z)
-    losses, stuck, last = bundle.slopes(bundle.Z), ~bundle.used, np.full(LANES, np.inf)
+    losses, stuck, dots = bundle.slopes(bundle.Z), ~bundle.used, bundle.dots
+    last = np.full(losses.shape, np.inf)
     for step in range(most + 1):
         gradient = bundle.gradient()
         size = np.sqrt(dots(gradient, gradient))
@@ -44,12 +42,12 @@ def _go(
     bundle: Bundle, S: np.ndarray, gradient: np.ndarray, losses: np.ndarray, active: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Go along S as far as that pays; return the losses, and lanes that can get no lower."""
-    RS = bundle.penalty * S
+    RS, dots = bundle.penalty * S, bundle.dots
     slope, inner, square = dots(gradient, S), dots(bundle.W, RS), dots(S, RS)
     value = losses + 0.5 * dots(bundle.W, bundle.penalty * bundle.W)
     noise = 10 * np.finfo(S.dtype).eps * np.abs(value)
     flat = -slope <= noise  # rounding hides what a step gains; it is taken as it is
-    U, Z, size = np.empty_like(bundle.Z), np.empty_like(bundle.Z), np.ones(LANES)
+    U, Z, size = np.empty_like(bundle.Z), np.empty_like(bundle.Z), np.ones_like(losses)
     bundle.matrix.times(S, U)
     for _ in range(MOST_CUTS):
         np.multiply(U, size.astype(U.dtype), out=Z)

@@ -64,10 +64,17 @@ class ConjugateGradients:
         self.matrix, self.penalty, self.used, self.budget = matrix, penalty, used, budget
         self._precondition: Callable | None = None
 
+    dots = staticmethod(dots)
+
+    def product(self, D: np.ndarray, P: np.ndarray, on: np.ndarray) -> np.ndarray:
+        """Return (R + X' D X) P, in the lanes that are on at least."""
+        return self.penalty * P + self.matrix.curved(D, P)
+
     def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
         if self._precondition is None:
             self._precondition = self._preconditioner(D)
         dtype, precondition = B.dtype, self._precondition
+        dots = self.dots
         S, residual, size = np.zeros_like(B), B.copy(), np.sqrt(dots(B, B))
         on = active & (size > 0)
         Y = precondition(residual)
@@ -75,19 +82,26 @@ class ConjugateGradients:
         count = 0
         while on.any() and count < MOST_CG and not self.budget.expired():
             count += 1
-            Q = self.penalty * P + self.matrix.curved(D, P)
+            Q = self.product(D, P, on)
             curvature = dots(P, Q)
             a = np.where(on, product / np.where(curvature > 0, curvature, 1.0), 0.0)
             S += a.astype(dtype) * P
-            residual -= a.astype(dtype) * Q
+            Q *= a.astype(dtype)
+            residual -= Q
             on &= np.sqrt(dots(residual, residual)) > tol * size
             Y = precondition(residual)
             new = dots(residual, Y)
             b = np.where(on, new / np.where(product > 0, product, 1.0), 0.0)
-            P, product = Y + b.astype(dtype) * P, new
-        if count > WORN:
+            P *= b.astype(dtype)
+            P += Y
+            product = new
+        if self.worn(count):
             self._precondition = None
         return S
+
+    def worn(self, count: int) -> bool:
+        """Whether so many iterations call for a new preconditioner."""
+        return count > WORN
 
     def _preconditioner(self, D: np.ndarray) -> Callable:
         """Return an approximate inverse of the mean Hessian of the lanes."""
@@ -106,21 +120,29 @@ class ConjugateGradients:
 
     def _gram(self, weight: np.ndarray) -> np.ndarray:
         """Return X' diag(weight) X, from a sample of the rows if there are many."""
-        matrix, rows, factor = self.matrix, np.flatnonzero(weight), 1.0
-        room = GRAM[isinstance(matrix, SparseMatrix)] / matrix.width**2
+        return self._grams(weight[:, None])[0]
+
+    def _grams(self, weights: np.ndarray) -> np.ndarray:
+        """Return X' diag(weight) X for every column of weights."""
+        matrix, rows, factor = self.matrix, np.flatnonzero(weights.any(axis=1)), 1.0
+        number = weights.shape[1]
+        room = GRAM[isinstance(matrix, SparseMatrix)] / (number * matrix.width**2)
         most = int(max(room, ROWS_PER_FEATURE * matrix.width))
         if len(rows) > most:
             step = -(-len(rows) // most)
             factor, rows = len(rows) / len(rows[::step]), rows[::step]
 
         def run(part: np.ndarray) -> np.ndarray:
-            B = matrix.dense(part)
-            B *= np.sqrt(weight[part])[:, None]
-            return B.T @ B
+            B, roots = matrix.dense(part), np.sqrt(weights[part])
+            found = np.empty((number, matrix.width, matrix.width), dtype=B.dtype)
+            for gram, root in zip(found, roots.T):
+                weighed = B * root[:, None]
+                np.dot(weighed.T, weighed, out=gram)
+            return found
 
         size = max(256, 2**20 // matrix.width)
         parts = [rows[i : i + size] for i in range(0, len(rows), size)]
-        total = np.zeros((matrix.width, matrix.width))
+        total = np.zeros((number, matrix.width, matrix.width))
         for found in matrix.workers.map(run, parts, self.budget):
             total += found
         return factor * total

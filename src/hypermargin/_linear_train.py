@@ -46,23 +46,34 @@ class Bundle:
         self.matrix, self.loss, self.budget = matrix, loss, budget
         self.penalty = np.ones((matrix.width, 1), dtype=matrix.dtype)
         self.penalty[-1] = bias_penalty if matrix.scale else 1.0
-        self.used: np.ndarray = np.asarray(loss.weight.any(axis=0))
-        many, self.corners = matrix.width > FEW, loss.has_corners
-        self.dual = many if solver is None else solver == "dual"
-        if many and self.corners and not self.dual:
+        self.used: np.ndarray = loss.used
+        self.corners = loss.has_corners
+        self.dual, self.system = self._choose(solver)
+        self.converged, self.still, self.iterations = True, False, 0
+        shape = matrix.n_rows, len(self.used)
+        self.W = np.zeros((matrix.width, shape[1]), dtype=matrix.dtype)
+        self.A0: np.ndarray | float = 0.0  # where coordinate descent begins
+        self.Z, self.A, self.D = (np.zeros(shape, dtype=matrix.dtype) for _ in range(3))
+
+    def _choose(self, solver: str | None) -> tuple[bool, Any]:
+        """Return whether to train in the dual, and what solves systems."""
+        matrix = self.matrix
+        many = matrix.width > FEW
+        dual = many if solver is None else solver == "dual"
+        if many and self.corners and not dual:
             raise ValueError(
                 f"dual=False is not for a loss with corners and {matrix.n_features} features; "
                 "use dual='auto'."
             )
         kind: Any = ConjugateGradients
-        if self.corners or (many and self.dual):
-            kind = RowByRow if self.dual else LaneByLane
-        self.system = kind(matrix, self.penalty, self.used, budget)
-        self.converged, self.still, self.iterations = True, False, 0
-        shape = matrix.n_rows, LANES
-        self.W = np.zeros((matrix.width, LANES), dtype=matrix.dtype)
-        self.A0 = np.zeros(shape, dtype=matrix.dtype)
-        self.Z, self.A, self.D = (np.zeros(shape, dtype=matrix.dtype) for _ in range(3))
+        if self.corners or (many and dual):
+            kind = RowByRow if dual else LaneByLane
+        return dual, kind(matrix, self.penalty, self.used, self.budget)
+
+    @staticmethod
+    def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the inner products of machines, by lane."""
+        return dots(a, b)
 
     def start(self, W: np.ndarray, A: np.ndarray | None = None) -> None:
         """Begin training at these weights, coordinate descent at these coefficients."""
@@ -92,8 +103,8 @@ class Bundle:
             few = self.matrix.dtype == np.float64 and not rough
             newton(self, min(tol, EXACT) if few else tol * balance, steps)
         if watch and self.corners:
-            change = dots(self.W - start, self.W - start)
-            self.still = bool((change <= STILL**2 * dots(self.W, self.W)).all())
+            change = self.dots(self.W - start, self.W - start)
+            self.still = bool((change <= STILL**2 * self.dots(self.W, self.W)).all())
 
     def _gradients_below(self, tol: float) -> bool:
         """Whether W is good enough: chu-2015, rule (24)."""
@@ -101,7 +112,7 @@ class Bundle:
         self.matrix.times(self.W, self.Z)
         self.slopes(self.Z)
         gradient = self.gradient()
-        return bool((np.sqrt(dots(gradient, gradient)) <= tol * reach)[self.used].all())
+        return bool((np.sqrt(self.dots(gradient, gradient)) <= tol * reach)[self.used].all())
 
     def slopes(self, Z: np.ndarray) -> np.ndarray:
         """Set coefficients and curvatures at the outputs Z; return the sums of the losses."""
@@ -122,7 +133,7 @@ class Bundle:
         """Return the lengths of the gradients at W = 0."""
         self.slopes(np.zeros_like(self.Z))
         G = self.matrix.transposed(self.A)
-        return np.sqrt(dots(G, G))
+        return np.sqrt(self.dots(G, G))
 
     def cotangent(self, Q: np.ndarray) -> Dual:
         """Return what cotangents Q on the coefficients say of the dual's data, by row.

@@ -203,7 +203,7 @@ class Logistic(Hinge):
 
     softens = True
     corners = False
-    by_part = COSTS
+    by_part: ClassVar[tuple[str, ...]] = COSTS
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         dual = super().dual(rows, params)

@@ -29,6 +29,7 @@ from ._linear import LinearCrossValidation
 from ._linear_adapters import LinearAdapter
 from ._losses import COSTS, PART
 from ._low_rank import LowRankCrossValidation
+from ._multinomial import CoupledPart, Multinomial
 from ._problem import Design, Fold, Problem
 from ._space import Dimension
 
@@ -134,10 +135,13 @@ def prepare(
             split = np.arange(len(targets.y)), np.empty(0, dtype=int)
             whole = _fold(model, targets, split, sample_weight, "all rows", tuned)
         intercept, bias_penalty = model.adapter.intercept(model.machine)
+        part = None
+        if model.adapter.couples(targets):
+            loss, part = Multinomial(), CoupledPart
         problem = LinearCrossValidation(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
             bias_penalty=bias_penalty, whole=whole, unit=targets.scale,
-            solver=model.adapter.solver(model.machine),
+            solver=model.adapter.solver(model.machine), part=part,
         )  # fmt: skip
         return Prepared(model, problem, targets, list(splits), sample_weight)
     kernel = model.adapter.kernel(model.machine)
@@ -162,6 +166,7 @@ def check_inputs(
     """
     X, y = _check_data(model, X, y)
     targets = model.adapter.targets(y).in_groups(own.get("cost_groups"))
+    model.adapter.check_targets(model.machine, targets)
     return X, y, targets, _values(model, tuned)
 
 
@@ -289,7 +294,7 @@ def _fold(
         raise ValueError(f"the sample_weight of the training part of {name} is zero.")
     factors: Any = 1.0
     if "class_weight" not in tuned:
-        factors = model.adapter.class_weight(model.machine, y, targets)
+        factors = model.adapter.class_weight(model.machine, y, targets, sample_weight[train])
     weight, plain = np.zeros(len(targets.y)), np.zeros(len(targets.y))
     np.add.at(weight, train, sample_weight[train] * factors)
     if model.adapter.weighs_others or len(targets.columns) == 1:

@@ -129,10 +129,11 @@ def agreeing(P: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 class _Given:
-    """The sigmoid of models whose outputs are the logits of two classes: nothing is fitted."""
+    """The sigmoid of models whose outputs are differences of logits: nothing is fitted."""
 
     def __init__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray):
-        self.tally, self.slope = tally_matrix(outputs.shape[1]), 0.5
+        self.tally = tally_matrix(outputs.shape[1])
+        self.slope = 1.0 / self.tally.shape[1]  # the sum of a logit's differences from all others
         self.logits = self.slope * (outputs @ self.tally)
 
     def pull(self, d_logits: np.ndarray) -> np.ndarray:
