@@ -193,8 +193,9 @@ class KnobClassifier(ClassifierMixin):
 class KernelSVC(KnobClassifier, _KernelMachine):
     r"""Kernel classifier with a choice of losses, costs and margins by class, and a threshold.
 
-    Minimises ``|f|^2 / 2 + sum_i C w_i class_cost[y_i] loss(margin[y_i], f(x_i))``; with many
-    classes there is one machine per pair of them, as in :class:`~sklearn.svm.SVC`.
+    Minimises ``|f|^2 / 2 + sum_i C w_i class_cost[y_i] loss(margin[y_i], f(x_i))``, groups of rows
+    having a factor `group_cost` on C as well; with many classes there is one machine per pair of
+    them, as in :class:`~sklearn.svm.SVC`.
 
     Parameters
     ----------
@@ -329,7 +330,8 @@ default="hinge"
 class KernelSVR(RegressorMixin, _KernelMachine):
     r"""Kernel regression with a choice of losses.
 
-    Minimises ``|f|^2 / 2 + sum_i C w_i loss(y_i - f(x_i))``.
+    Minimises ``|f|^2 / 2 + sum_i C w_i loss(y_i - f(x_i))``; groups of rows may have factors on C
+    and on epsilon.
 
     Parameters
     ----------

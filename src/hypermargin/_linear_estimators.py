@@ -83,7 +83,8 @@ class LinearClassifier(KnobClassifier, _LinearMachine):
 
     Minimises ``(|w|^2 + b^2) / 2 + sum_i C w_i class_cost[y_i] loss(margin[y_i], o_i)`` with the
     outputs ``o_i = x_i w + intercept_scaling b``; with many classes there is one machine for each
-    against the rest, as in :class:`~sklearn.svm.LinearSVC`.
+    against the rest, as in :class:`~sklearn.svm.LinearSVC`.  Groups of rows and machines may have
+    factors on C, `group_cost` and `machine_cost`.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ class LinearRegressor(RegressorMixin, _LinearMachine):
     r"""Linear regression with a choice of losses.
 
     Minimises ``(|w|^2 + b^2) / 2 + sum_i C w_i loss(y_i - o_i)`` with the outputs
-    ``o_i = x_i w + intercept_scaling b``.
+    ``o_i = x_i w + intercept_scaling b``; groups of rows may have factors on C and on epsilon.
 
     Parameters
     ----------

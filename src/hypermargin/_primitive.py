@@ -42,7 +42,7 @@ def value_and_grad(
 
     Parameters
     ----------
-    estimator : SVC, SVR, KernelRidge, KernelSVC, KernelSVR, or a Pipeline that ends in one of them
+    estimator : any that :class:`GradientSearchCV` takes
         Everything that `params` does not name is taken from it.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data; a square kernel matrix with ``kernel="precomputed"``.

@@ -65,7 +65,8 @@ class GradientSearchCV(BaseSearchCV):
     Parameters
     ----------
     estimator : SVC, SVR, KernelRidge, KernelSVC, KernelSVR, LinearSVC, LinearSVR, \
-LogisticRegression, Ridge, RidgeClassifier, or a Pipeline that ends in one of them
+LogisticRegression, Ridge, RidgeClassifier, LinearClassifier, LinearRegressor, or a Pipeline that \
+ends in one of them
         The model to tune.  Transformers of a pipeline are fitted inside each fold.
     space : dict, list of dicts or None, default=None
         What to tune.  A dict maps names of parameters to ``(low, high)``,
@@ -74,10 +75,11 @@ LogisticRegression, Ridge, RidgeClassifier, or a Pipeline that ends in one of th
         run for every combination of listed values.  None as a range is one that is read off the
         data; None for all tunes C, epsilon, alpha and what the kernel has.  For two classes
         ``"threshold"`` can be named as well, which gives back a
-        :class:`~sklearn.model_selection.FixedThresholdClassifier` around the model, and for SVC
-        ``"class_weight"``, one for each class.  KernelSVC has `class_cost`, `margin` and
-        `threshold` of its own.  A dict by label, such as ``{"class_weight": {"spam": (1, 50)}}``,
-        tunes what is of the named classes; others keep the estimator's own value.
+        :class:`~sklearn.model_selection.FixedThresholdClassifier` around the model, and
+        ``"class_weight"``, one for each class, where the model has it.  Our own estimators have
+        `class_cost`, `margin`, `threshold`, `machine_cost`, `group_cost` and `group_epsilon`.  A
+        dict by label, such as ``{"class_weight": {"spam": (1, 50)}}``, tunes what is of the named
+        classes or groups; others keep the estimator's own value.
     scoring : str, callable, list, tuple or dict, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`.  accuracy, balanced_accuracy, f1 and
         F-beta, precision, recall, jaccard (also averaged over classes), matthews_corrcoef, roc_auc,
@@ -144,16 +146,16 @@ LogisticRegression, Ridge, RidgeClassifier, or a Pipeline that ends in one of th
     Attributes
     ----------
     curve_ : dict of ndarrays
-        With "curve" and "path": the values of C (or alpha), the mean score of the folds at each
-        ("score"), and its standard error over the folds ("std_error"), with the listed values of
-        the best point.
+        With "curve" and "path", if more than one was evaluated: the values of C (or alpha, or of a
+        `machine_cost` that all have), the mean score of the folds at each ("score"), and its
+        standard error over the folds ("std_error"), with the listed values of the best point.
     cv_results_ : dict
         As in :class:`~sklearn.model_selection.GridSearchCV`, one row per evaluation on all rows;
         `objective` is the smooth loss, `gradient_norm` the length of its gradient with respect to
         the scaled hyperparameters, `n_samples` the number of rows, `tol` the optimality gap that
         machines were trained to, in units of the target: with many rows it is 1e-2 on the way and
-        the estimator's own at the chosen point.  (If the time was up before any evaluation on all
-        rows, those on the most rows are listed.)
+        the estimator's own, for linear models at most 1e-2, at the chosen point.  (If the time was
+        up before any evaluation on all rows, those on the most rows are listed.)
     history_ : list of dict
         One record per evaluation, looks at subsets of the rows included: `params`, `objective`,
         `gradient` (a dict, in which values by class are dicts by label; None for a look), `score`
