@@ -83,7 +83,7 @@ def test_a_balanced_class_weight_stays_that_of_all_rows():
 def test_a_bound_is_named_as_the_user_does():
     X, y = mail()
     space = {"C": (0.1, 10.0), "class_weight": {"spam": (0.1, 0.2)}}
-    with pytest.warns(UserWarning, match=r"best class_weight\['spam'\]=0.2 is on the bound 0.2"):
+    with pytest.warns(UserWarning, match=r"class_weight\['spam'\]=0.2 is on the bound 0.2"):
         GradientSearchCV(SVC(), space, scoring="recall_macro", cv=3).fit(X, y)
 
 

@@ -218,15 +218,6 @@ def test_weights_of_classes(name, class_weight, n_classes):
     assert_same_weights(*refitted(estimator, X, y))
 
 
-<<<<<<< HEAD
-=======
-@pytest.mark.parametrize("class_weight", [{"pear": 3.0}, "balanced"])
-def test_weights_of_classes_of_logistic_regression(class_weight):
-    estimator = clone(ESTIMATORS["LogisticRegression"]).set_params(class_weight=class_weight)
-    X, y = data_for(estimator)
-    assert_same_weights(*refitted(estimator, X, y))
-
-
 @pytest.mark.parametrize("name", ["LinearSVC", "LogisticRegression", "RidgeClassifier"])
 def test_balanced_classes_are_counted_by_weights_of_rows_where_scikit_learn_does(name):
     estimator = clone(ESTIMATORS[name]).set_params(class_weight="balanced")
@@ -235,7 +226,6 @@ def test_balanced_classes_are_counted_by_weights_of_rows_where_scikit_learn_does
     assert_same_weights(*refitted(estimator, X, y, sample_weight=weight))
 
 
->>>>>>> 5230dca0712054d5ead5a6ce5eb52e6c36842c35
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_weights_of_rows(name):
     estimator = ESTIMATORS[name]

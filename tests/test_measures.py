@@ -121,10 +121,11 @@ def slack(loss, margin, y, o):
 def test_no_other_machine_has_a_lower_primal_objective(loss):
     X, y = make_data(2, n=80)
     sign = np.where(y == 1, 1.0, -1.0)
-    margin = np.where(y == 1, 0.7, 1.4)
+    margins = (1.0, 1.0) if loss == "logistic" else (1.4, 0.7)
+    margin = np.where(y == 1, margins[1], margins[0])
     cost = 1.5 * np.where(y == 1, 2.0, 0.5)
     model = KernelSVC(
-        1.5, gamma=0.4, loss=loss, class_cost=(0.5, 2.0), margin=(1.4, 0.7), tol=1e-9
+        1.5, gamma=0.4, loss=loss, class_cost=(0.5, 2.0), margin=margins, tol=1e-9
     ).fit(X, y)
     K = rbf_kernel(X, gamma=0.4)
     beta = np.zeros(len(y))

@@ -9,7 +9,7 @@ import numpy as np
 from ._compiled import compiled
 from ._corners import GAP, duality_gap, put_on_corners
 from ._lanes import add_dots, add_outer
-from ._linear_solve import TIGHT, dots
+from ._linear_solve import TIGHT
 
 if TYPE_CHECKING:
     from ._linear_train import Bundle
@@ -202,8 +202,7 @@ class Descent:
         if not self.by_gradient:
             return duality_gap(bundle, self.B)
         bundle.slopes(bundle.Z)
-        gradient = bundle.gradient()
-        ratio = np.sqrt(dots(gradient, gradient)) / np.maximum(self.reach, 1e-300)
+        ratio = bundle.size(bundle.gradient(), self.reach)
         return float(ratio[bundle.used].max(initial=0.0))
 
     def _set_bias(self) -> None:

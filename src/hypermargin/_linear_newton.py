@@ -19,15 +19,15 @@ def newton(bundle: Bundle, tol: float, most: int) -> None:
     The step is cut back along the line, which needs no product with X.  (LIBLINEAR has gone the
     same way since version 2.40; before, a trust region bounded it.)
     """
-    limit = tol * bundle.reach()
+    reach = bundle.reach()
     bundle.matrix.times(bundle.W, bundle.Z)
-    losses, stuck, dots = bundle.slopes(bundle.Z), ~bundle.used, bundle.dots
+    losses, stuck = bundle.slopes(bundle.Z), ~bundle.used
     last = np.full(losses.shape, np.inf)
     for step in range(most + 1):
         gradient = bundle.gradient()
-        size = np.sqrt(dots(gradient, gradient))
+        size = bundle.size(gradient, reach)
         # where the objective is flat to rounding, gradients tell whether steps still help
-        active = (size > limit) & ~(stuck & (size > 0.5 * last)) & bundle.used
+        active = (size > tol) & ~(stuck & (size > 0.5 * last)) & bundle.used
         last = size
         bundle.converged = not active.any()
         if bundle.converged or step == most or bundle.budget.expired():

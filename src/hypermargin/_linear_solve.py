@@ -111,7 +111,7 @@ class ConjugateGradients:
             return lambda B: B / diagonal[:, None]
         H = self._gram(mean)
         # a sample, or single precision, may not see all of a small curvature
-        inverse = _factored(H, self.penalty[:, 0] + 1e-7 * np.trace(H) / len(H))
+        inverse = _factored(H, self.penalty[:, 0] + 1e-7 * np.diag(H) + 1e-30)
         return lambda B: inverse(B).astype(B.dtype)
 
     def forget(self) -> None:

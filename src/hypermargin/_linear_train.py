@@ -111,8 +111,7 @@ class Bundle:
         reach = self.reach()
         self.matrix.times(self.W, self.Z)
         self.slopes(self.Z)
-        gradient = self.gradient()
-        return bool((np.sqrt(self.dots(gradient, gradient)) <= tol * reach)[self.used].all())
+        return bool((self.size(self.gradient(), reach) <= tol)[self.used].all())
 
     def slopes(self, Z: np.ndarray) -> np.ndarray:
         """Set coefficients and curvatures at the outputs Z; return the sums of the losses."""
@@ -132,8 +131,21 @@ class Bundle:
     def reach(self) -> np.ndarray:
         """Return the lengths of the gradients at W = 0."""
         self.slopes(np.zeros_like(self.Z))
-        G = self.matrix.transposed(self.A)
-        return np.sqrt(self.dots(G, G))
+        return self._lengths(self.matrix.transposed(self.A))
+
+    def size(self, gradient: np.ndarray, reach: np.ndarray) -> np.ndarray:
+        """Return the lengths of gradients, relative to those at W = 0."""
+        lengths = self._lengths(gradient)
+        ratio = np.divide(lengths, reach, out=np.zeros_like(lengths), where=reach > 0)
+        return ratio.max(axis=0)
+
+    def _lengths(self, G: np.ndarray) -> np.ndarray:
+        """Return lengths of gradients, and where the bias is free also those without it.
+
+        With features in small units it would hide the rest.
+        """
+        parts = (G,) if self.penalty[-1] else (G, G[:-1])
+        return np.sqrt([self.dots(part, part) for part in parts])
 
     def cotangent(self, Q: np.ndarray) -> Dual:
         """Return what cotangents Q on the coefficients say of the dual's data, by row.

@@ -232,8 +232,7 @@ class CoupledSystem(ConjugateGradients):
         curvature /= np.count_nonzero(self.weight.any(axis=0))
         if self.matrix.width > FACTORED:
             sums = np.column_stack([self.matrix.sums_of_squares(c) for c in curvature.T])
-            unseen = UNSEEN * sums.mean(axis=0) + NOTHING
-            inverse = (1.0 / (self.penalty + sums + unseen)).astype(D.dtype)
+            inverse = (1.0 / (self.penalty + sums + NOTHING)).astype(D.dtype)
 
             def divide(B: np.ndarray) -> np.ndarray:
                 found = np.empty_like(B)
@@ -259,8 +258,7 @@ class CoupledSystem(ConjugateGradients):
         alike = (curvature == curvature[:, :1]).all()  # where all weights are zero
         H = self._grams(curvature[:, :1] if alike else curvature)
         at = np.arange(self.matrix.width)
-        unseen = UNSEEN * H[:, at, at].mean(axis=1, keepdims=True) + NOTHING
-        H[:, at, at] += self.penalty[:, 0] + unseen
+        H[:, at, at] += self.penalty[:, 0] + UNSEEN * H[:, at, at] + NOTHING
         return np.repeat(np.linalg.inv(H), self.n_classes // len(H), axis=0)
 
 
