@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks._common import load, measure_each, median_seconds, table, timed
 from hypermargin import GradientSearchCV
 
-SETS = ("digits", "pendigits", "usps", "shuttle", "connect4", "news20")
+SETS = ("digits", "pendigits", "usps", "shuttle", "connect4")
 QUICK_SETS = ("digits",)
 SEED = 100
 LONG = 20.0  # seconds of a search from which it is timed once

@@ -10,6 +10,7 @@ import numpy as np
 from ._objective import Objective, SearchEnded, Visit
 from ._optimisers import Found, Optimiser
 from ._prepare import Prepared
+from ._problem import MANY
 from ._space import lattice
 
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
@@ -83,8 +84,13 @@ def apart(ends: Sequence[Found], distance: float = 1.0) -> list[Found]:
 
 
 def n_looks(objective: Objective) -> int:
-    """Return how many places to look at: more in more dimensions."""
+    """Return how many places to look at: more in more dimensions, fewer if machines are many.
+
+    Then looks are dear, and the mean of so many machines is smoother than one.
+    """
     usual = {1: 8, 2: 24, 3: 32}.get(len(objective.space), 12 * len(objective.space))
+    if objective.prepared.n_rows >= DEAR and len(objective.prepared.problem.columns) > MANY:
+        usual = 2 * usual // 3
     return int(min(usual, objective.max_evals))
 
 
