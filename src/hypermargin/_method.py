@@ -18,8 +18,8 @@ RIVAL = 1.03  # places within this factor of the best one are descended from, to
 DEAR = 4000  # rows from which evaluations on all of them are to be few
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
 FEW_STEPS = 2  # evaluations of a level, where there are to be few; more if they gain much
-STARTS = 2  # places from which the first level descends; twice as many if hyperparameters are many,
-# three times if it is the only level, which is cheap
+STARTS = 2  # places from which the first level descends; twice as many if hyperparameters are many or
+# it is the only level, three times if that has the minima of a smooth error
 
 
 def tune(
@@ -41,7 +41,9 @@ def tune(
         if not len(space):  # nothing but listed values: a point of a grid
             level(np.empty(0))
             return level.best
-        n_starts = STARTS * (3 if not several else 1 if len(space) <= 3 else 2)
+        n_starts = STARTS if several and len(space) <= 3 else 2 * STARTS
+        if not several and objective.prepared.targets.classes is not None:
+            n_starts = 3 * STARTS
         places = list(lattice(space, n_looks(objective)))
         if not several and len(places) < objective.max_evals:
             # cheap enough to look for minima in unusual places, too
