@@ -18,8 +18,8 @@ RIVAL = 1.03  # places within this factor of the best one are descended from, to
 DEAR = 4000  # rows from which evaluations on all of them are to be few
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
 FEW_STEPS = 2  # evaluations of a level, where there are to be few; more if they gain much
-STARTS = 2  # places from which the first level descends; twice as many if hyperparameters are many or
-# it is the only level, three times if that has the minima of a smooth error
+STARTS = 2  # places from which the first level descends; twice as many if hyperparameters are many,
+# or if it is the only level, three times if that has the minima of a smooth error
 
 
 def tune(
