@@ -100,3 +100,14 @@ def test_looks_are_drawn_by_the_seed(many_rows):
     one, two = (quick(svc(), C_GAMMA, max_evals=2, random_state=4).fit(X, y) for _ in range(2))
     assert [h["params"] for h in one.history_] == [h["params"] for h in two.history_]
     assert [h["objective"] for h in one.history_] == [h["objective"] for h in two.history_]
+
+
+def test_looks_meet_a_rare_class():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 2))
+    y = (rng.permutation(4000) < 60).astype(int)
+    X[y == 1] += 1.5
+    search = quick(svc(), C_GAMMA, scoring="roc_auc", max_evals=2).fit(X, y)
+    sizes = {record["n_samples"] for record in search.history_}
+    assert min(sizes) * y.mean() > 20
+    assert min(sizes) <= 2000

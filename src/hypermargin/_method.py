@@ -14,6 +14,7 @@ from ._problem import MANY
 from ._space import lattice
 
 LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
+FEW_OF_A_CLASS = 25  # rows of the rarest class that a look should have
 RIVAL = 1.03  # places within this factor of the best one are descended from, too
 DEAR = 4000  # rows from which evaluations on all of them are to be few
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
@@ -106,6 +107,19 @@ def spread(looks: Sequence[tuple[float, np.ndarray]], most: int, apart: float = 
     return chosen
 
 
+def look_rows(prepared: Prepared) -> int:
+    """Return the rows of the first look: more where one of two classes is rare, to meet some of it.
+
+    A look at five rows of a class may be far off, and the search then ends far off, too.
+    """
+    classes = prepared.targets.classes
+    if classes is None or len(classes) > 2:
+        return LOOK_ROWS
+    counts = np.bincount(prepared.targets.y, minlength=2)
+    wanted = int(FEW_OF_A_CLASS * prepared.n_rows / counts.min())
+    return max(LOOK_ROWS, min(wanted, 4 * LOOK_ROWS, prepared.n_rows // 2))
+
+
 def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarray | None]:
     """Return growing subsets of rows, stratified by fold and class, ending with all rows.
 
@@ -128,10 +142,11 @@ def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarr
         priority[members] = (np.arange(len(members)) - 1.0) / len(members)  # two of each come first
     order = np.argsort(priority + 1e-9 * rng.uniform(size=n), kind="stable")
     # a quarter of the rows, a quarter of that and so on, but no small steps after the first look
-    sizes = [n // 4] if n >= 8 * LOOK_ROWS else []
-    while sizes and sizes[0] >= 64 * LOOK_ROWS // 2:
+    first = look_rows(prepared)
+    sizes = [n // 4] if n >= 8 * first else []
+    while sizes and sizes[0] >= 64 * first // 2:
         sizes.insert(0, sizes[0] // 4)
-    sizes.insert(0, LOOK_ROWS)
+    sizes.insert(0, first)
     levels: list[np.ndarray | None] = []
     for size in sizes:
         rows = np.zeros(n, dtype=bool)
