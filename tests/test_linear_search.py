@@ -665,3 +665,16 @@ def test_an_infinite_cost_is_refused():
     search = GradientSearchCV(LogisticRegression(C=np.inf), {"threshold": None}, cv=CV)
     with pytest.raises(ValueError, match="C=inf must be finite here"):
         search.fit(X, y)
+
+
+def test_a_score_that_is_undefined_in_a_fold_leaves_the_loss_to_choose():
+    X, y = make_classification(120, 5, random_state=0)
+    rows = np.arange(120)
+    negative = np.flatnonzero(y == 0)[:20]
+    folds = [(np.setdiff1d(rows, negative), negative), (rows[60:], rows[:60])]  # one class only
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn says that the score is undefined
+        search = GradientSearchCV(LinearSVC(), cv=folds, scoring="roc_auc").fit(X, y)
+    assert np.isfinite(search.curve_["score"]).all()
+    chosen = search.cv_results_["objective"][search.best_index_]
+    assert chosen == np.nanmin(search.cv_results_["objective"])

@@ -245,7 +245,7 @@ def test_a_series_is_read_by_its_index():
     np.testing.assert_array_equal(*fits)
 
 
-def test_many_groups_take_no_time():
+def test_every_row_may_be_a_group_of_its_own():
     X, y = make_data(2, 3000)
     search = GradientSearchCV(
         LinearClassifier(), {"C": None, "group_cost": {3: (0.5, 2.0)}}, cv=3, max_evals=2

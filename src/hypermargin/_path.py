@@ -133,7 +133,7 @@ class _Walk:
         There the curve is rough, and evaluations cost next to nothing.
         """
         if self.objective.prepared.n_rows >= FEW_ROWS:
-            first = max(self.low, min(self.middle, self.high - STRIDE) - STRIDE)
+            first = max(self.low, self.middle - STRIDE)
             return [first, min(self.high, first + STRIDE)]
         half = STRIDE * (MOST - 1) / 2
         low, high = max(self.low, self.middle - half), min(self.high, self.middle + half)
@@ -263,7 +263,8 @@ def trace(objective: Objective, rate: Rate | None) -> Curve | None:
     if len(nodes) > 1:
         places, curve = _curve(walk, [nodes[at] for at in sorted(nodes)])
         try:
-            known, top = max(node.score for node in nodes.values()), int(np.argmax(curve.scores))
+            known = np.nanmax([node.score for node in nodes.values()])
+            top = int(np.nanargmax(curve.scores))
             if not known >= _as_good(curve.scores):  # else a place that was evaluated will do
                 walk.node(places[top], NODE)
             if len(walk.names) > 1 and not objective.over():
