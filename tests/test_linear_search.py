@@ -1,5 +1,7 @@
 """Searches of linear models: the curve, the path, the gradient, and agreement with a grid."""
 
+import ctypes
+import sys
 import time
 import warnings
 from itertools import count
@@ -227,13 +229,35 @@ def test_the_path_doubles_the_cost_until_solutions_no_longer_change():
             assert size <= 2e-2  # twice the rule's, whose solutions are coarse
 
 
-def test_the_path_ends_like_liblinears_own():
-    X, y = noisy(n=300, seed=5)
-    search = quiet(GradientSearchCV(LinearSVC(), cv=5, method="path"), X, y)
-    C, _, accuracy = train(2.0 * y - 1.0, X, "-C -s 2 -B 1 -v 5 -q")
-    assert search.best_score_ == pytest.approx(accuracy, abs=0.03)  # folds are others
-    k = int(np.argmin(np.abs(np.log(search.curve_["C"] / C))))
-    assert search.curve_["score"][k] >= search.best_score_ - 0.02
+def liblinears_folds(n, k, seed):
+    """Seed `rand()`, and return the folds that `-C -v k` draws after the same seed."""
+    libc, order = ctypes.CDLL(None), np.arange(n)
+    libc.srand(seed)
+    for i in range(n):
+        j = i + libc.rand() % (n - i)
+        order[i], order[j] = order[j], order[i]
+    tests = np.split(order, [i * n // k for i in range(1, k)])
+    return [(np.setdiff1d(order, test), np.sort(test)) for test in tests]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folds are drawn again by the C library")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("estimator", "number"),
+    [(LinearSVC(), 2), (LogisticRegression(solver="liblinear"), 0)],
+    ids=["squared hinge", "logistic"],
+)
+def test_the_path_is_liblinears_own(estimator, number, form, seed):
+    """On the same folds it chooses the same C, and as many rows are right there."""
+    X, y = noisy(n=300, seed=seed)
+    X[np.abs(X) < 0.5] = 0.0
+    folds = liblinears_folds(len(y), 5, seed)
+    search = quiet(GradientSearchCV(estimator, cv=folds, method="path"), form(X), y)
+    ctypes.CDLL(None).srand(seed)
+    C, _, accuracy = train(2.0 * y - 1.0, X, f"-C -s {number} -B 1 -v 5 -q")
+    assert search.best_params_["C"] == pytest.approx(C)
+    assert search.best_score_ == pytest.approx(accuracy)
 
 
 def test_the_path_respects_a_range():

@@ -282,8 +282,8 @@ def test_training_that_starts_at_the_solution_is_told():
     X, y = data_of(4, n=120)
     problem = problem_of(EXACT, X, y)
     there = problem.evaluate({"C": 1.0}, tol=1e-6)
-    assert problem.evaluate({"C": 1.0}, tol=1e-2, warm=there.state, watch=True).still
-    assert not problem.evaluate({"C": 9.0}, tol=1e-2, warm=there.state, watch=True).still
+    assert problem.evaluate({"C": 1.0}, tol=1e-2, warm=there.state, path=True).still
+    assert not problem.evaluate({"C": 9.0}, tol=1e-2, warm=there.state, path=True).still
 
 
 def test_separable_classes_end_with_a_warning_at_the_bound():

@@ -179,7 +179,20 @@ def _backward(indptr, indices, values, A, R, start, stop):
 
 
 @compiled
-def _curved(indptr, indices, values, V, V_bias, D, R, R_bias, start, stop):
+def _add_squares(indptr, indices, values, A, R):
+    longest = 0
+    for i in range(len(A)):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    squares = np.empty(longest, dtype=values.dtype)
+    for i in range(len(A)):
+        first, number = indptr[i], indptr[i + 1] - indptr[i]
+        for p in range(number):
+            squares[p] = values[first + p] * values[first + p]
+        add_outer(indices, -first, squares, 0, number, A, i, R)
+
+
+@compiled
+def curved(indptr, indices, values, V, V_bias, D, R, R_bias, start, stop):
     u = np.empty((1, D.shape[1]), dtype=V.dtype)
     for i in range(start, stop):
         some = D.dtype.type(0)
@@ -215,13 +228,6 @@ def _wide_backward(indptr, places, values, A, R):
         for b in range(n_blocks):
             start, stop, at = indptr[i], indptr[i + 1], i * n_blocks + b
             add_outer(places, 0, values, start, stop, coefficients, at, totals[b:])
-
-
-@compiled
-def _sum_squares(indptr, indices, values, weight, total):
-    for i in range(len(weight)):
-        for p in range(indptr[i], indptr[i + 1]):
-            total[indices[p]] += weight[i] * values[p] * values[p]
 
 
 @compiled
@@ -302,8 +308,8 @@ class Matrix:
         """Return some rows, the constant included."""
         raise NotImplementedError
 
-    def sums_of_squares(self, weight: np.ndarray) -> np.ndarray:
-        """Return sum_i weight_i x_ij^2 for every feature j."""
+    def sums_of_squares(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i weights_ik x_ij^2 for every feature j and any number of columns k."""
         raise NotImplementedError
 
     def gram(self, rows: np.ndarray | list[int]) -> np.ndarray:
@@ -407,10 +413,17 @@ class DenseMatrix(Matrix):
     def dense(self, rows: np.ndarray) -> np.ndarray:
         return np.column_stack([self.X[rows], np.full(len(rows), self.scale, dtype=self.dtype)])
 
-    def sums_of_squares(self, weight: np.ndarray) -> np.ndarray:
-        weight = weight.astype(self.dtype)
-        total = np.einsum("ij,ij,i->j", self.X, self.X, weight, dtype=float)
-        return np.append(total, self.scale**2 * weight.sum(dtype=float))
+    def sums_of_squares(self, weights: np.ndarray) -> np.ndarray:
+        weights = self._lanes(weights)
+
+        def run(part: slice) -> np.ndarray:
+            R = np.zeros((self.n_features, weights.shape[1]), dtype=weights.dtype)
+            for block in self._blocks(part):
+                R += np.square(self.X[block]).T @ weights[block]
+            return R
+
+        totals = self.scale * weights.sum(axis=0, dtype=float)
+        return self._with_bias(sum(self.each(run, self._work)), totals)
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
@@ -533,7 +546,7 @@ class SparseMatrix(Matrix):
 
         def run(part: slice) -> tuple[np.ndarray, np.ndarray]:
             R, R_bias = np.zeros((self.n_features, V.shape[1]), dtype=V.dtype), np.zeros(LANES)
-            _curved(*self._csr, V[:-1], bias, D, R, R_bias, part.start, part.stop)
+            curved(*self._csr, V[:-1], bias, D, R, R_bias, part.start, part.stop)
             return R, R_bias
 
         found = self.each(run, 2 * self._work)
@@ -547,11 +560,17 @@ class SparseMatrix(Matrix):
         full[:, :-1] = self.X[rows].toarray()
         return full
 
-    def sums_of_squares(self, weight: np.ndarray) -> np.ndarray:
-        total = np.zeros(self.width)
-        _sum_squares(*self._csr, weight.astype(float), total)
-        total[-1] = self.scale**2 * weight.sum(dtype=float)
-        return total
+    def sums_of_squares(self, weights: np.ndarray) -> np.ndarray:
+        padded = self._eights(weights)
+
+        def run(first: int) -> np.ndarray:
+            R = np.zeros((self.n_features, LANES), dtype=self.dtype)
+            _add_squares(*self._csr, np.ascontiguousarray(padded[:, first : first + LANES]), R)
+            return R
+
+        found = self.workers.map(run, range(0, padded.shape[1], LANES), Budget())
+        totals = self.scale * weights.sum(axis=0, dtype=float)
+        return self._with_bias(np.hstack(found)[:, : weights.shape[1]], totals)
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:

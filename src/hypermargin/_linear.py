@@ -39,6 +39,7 @@ MANY = 2**16  # entries of a matrix from which it pays
 EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
 FINISH = 1e-3  # Newton's method has this much more for a step or two
 ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
+CACHED = 2**14  # features whose weights, in eight lanes, stay in the processor's cache
 WHOLE = -1  # in the place of a fold's number: the machine on all rows
 
 Job = tuple[int, int]  # number of the fold, of the column
@@ -183,29 +184,42 @@ class LinearCrossValidation(Problem):
         rows: np.ndarray | None = None,
         budget: Budget | None = None,
         max_iter: int | None = None,
-        watch: bool = False,
+        path: bool = False,
     ) -> LinearEvaluation:
         """Train all folds; `tol` bounds gradients, relative to those of machines that are zero.
 
         It is given in units of the targets, as elsewhere.  With a `max_iter`, whatever it is,
-        training stops early.  With `watch` the evaluation tells whether the machines of `warm` were
-        good enough.
+        training stops early.  With `path` machines are trained as along chu-2015's path, and the
+        evaluation tells whether those of `warm` were good enough.
         """
         budget, tol = budget or Budget(), tol / self.unit
-        dtype = self._dtype(tol)
+        solver = "truncated" if path and self.truncates else self.solver
+        # LIBLINEAR's steps are few and long: their number hangs on more digits than single has
+        dtype = np.float64 if solver == "truncated" else self._dtype(tol)
         with one_blas_thread:
             parts = [
-                self.part(self, number, jobs, params, dtype, rows, budget)
+                self.part(self, number, jobs, params, dtype, rows, budget, solver)
                 for number in range(len(self.designs))
                 for jobs in self.part.groups(self._folds_of(number), len(self.columns))
             ]
 
             def train(part: Part) -> None:
-                part.train(tol, warm or {}, max_iter is not None, watch)
+                part.train(tol, warm or {}, max_iter is not None, path)
 
             with self.workers.clock.phase("train"):
                 self.workers.map(train, parts, budget)
         return self._evaluation(parts, params, tol)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether along a path Newton's method is LIBLINEAR's; else the dual is faster, or a must.
+
+        It is asked for by dual=False, where there are so many features that it is slow.
+        """
+        X = self.designs[0].points
+        slow = sparse.issparse(X) and X.shape[1] > CACHED
+        able = self.part is Part and not self.loss.corners
+        return able and self.solver != "dual" and (self.solver == "primal" or not slow)
 
     def _folds_of(self, number: int) -> list[int]:
         """Return the folds of a design; all rows come last."""
@@ -262,7 +276,7 @@ class LinearCrossValidation(Problem):
         Returns weights with the bias last, by column, and the most iterations of a column.
         """
         alone = [
-            self.part(self, 0, jobs, params, np.float64, None, Budget())
+            self.part(self, 0, jobs, params, np.float64, None, Budget(), self.solver)
             for jobs in self.part.groups([WHOLE], len(self.columns))
         ]
         if alone[0].matrix.width <= FEW:
@@ -301,8 +315,9 @@ class Part:
         dtype: Any,
         rows: np.ndarray | None,
         budget: Budget,
+        solver: str | None = None,
     ):
-        self.problem, self.jobs = problem, jobs
+        self.problem, self.jobs, self.solver = problem, jobs, solver
         self.rows, self.matrix = problem.matrix(number, dtype, rows)
         self.params = {**problem.values, **problem.designs[number].fixed, **params}
         column = jobs[0][1]
@@ -315,7 +330,8 @@ class Part:
             fold = problem.whole if f == WHOLE else problem.folds[f]
             assert fold is not None
             weights.append(fold.of_column(of)[self.rows])
-            self.test[f] = fold.test[np.isin(fold.test, self.rows)]
+            whole = len(self.rows) == len(of.target)
+            self.test[f] = fold.test if whole else fold.test[np.isin(fold.test, self.rows)]
         self.bundle = self._bundle(np.column_stack(weights), budget)
         self._rate: np.ndarray | None = None
 
@@ -335,15 +351,16 @@ class Part:
         weight = np.zeros((len(weights), LANES), dtype=dtype)
         weight[:, : weights.shape[1]] = weights
         loss = LaneLoss.of(_unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
-        return Bundle(self.matrix, loss, problem.bias_penalty, budget, problem.solver)
+        return Bundle(self.matrix, loss, problem.bias_penalty, budget, self.solver)
 
     @property
-    def balance(self) -> float:
-        """The share of the smaller class, as in chu-2015, eq. (28); 1 for regressors."""
+    def balance(self) -> float | np.ndarray:
+        """The share of the smaller class by lane, as in chu-2015, eq. (28); 1 for regressors."""
         if not self.problem.loss.classifies:
             return 1.0
-        share = float((self.of_loss.y > 0).mean())
-        return max(min(share, 1.0 - share), 1.0 / len(self.of_loss.y))
+        trained = self.bundle.loss.weight > 0
+        total, positive = trained.sum(axis=0), trained[self.of_loss.y > 0].sum(axis=0)
+        return np.maximum(np.minimum(positive, total - positive), 1) / np.maximum(total, 1)
 
     @property
     def cost(self) -> float:

@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from ._linear_train import Bundle
 
 FORCING = 0.1  # accuracy of a step
-MOST_CUTS = 12
+MOST_CUTS = 20
+DESCENT, HALVED = 1e-4, 1e-2  # part of the promised gain that a step is to have; in LIBLINEAR
 
 
-def newton(bundle: Bundle, tol: float, most: int) -> None:
+def newton(bundle: Bundle, tol: float | np.ndarray, most: int, halve: bool = False) -> None:
     """Take steps from W, each along the solution of (R + X' D X) s = -g.
 
     The step is cut back along the line, which needs no product with X.  (LIBLINEAR has gone the
-    same way since version 2.40; before, a trust region bounded it.)
+    same way since version 2.40; before, a trust region bounded it.)  With `halve` it is cut back as
+    there.
     """
     reach = bundle.reach()
     bundle.matrix.times(bundle.W, bundle.Z)
@@ -35,11 +37,16 @@ def newton(bundle: Bundle, tol: float, most: int) -> None:
         S = bundle.system.solve(bundle.D, -gradient, FORCING, active)
         S[:, ~active] = 0
         bundle.iterations += 1
-        losses, stuck = _go(bundle, S, gradient, losses, active)
+        losses, stuck = _go(bundle, S, gradient, losses, active, halve)
 
 
 def _go(
-    bundle: Bundle, S: np.ndarray, gradient: np.ndarray, losses: np.ndarray, active: np.ndarray
+    bundle: Bundle,
+    S: np.ndarray,
+    gradient: np.ndarray,
+    losses: np.ndarray,
+    active: np.ndarray,
+    halve: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Go along S as far as that pays; return the losses, and lanes that can get no lower."""
     RS, dots = bundle.penalty * S, bundle.dots
@@ -49,17 +56,21 @@ def _go(
     flat = -slope <= noise  # rounding hides what a step gains; it is taken as it is
     U, Z, size = np.empty_like(bundle.Z), np.empty_like(bundle.Z), np.ones_like(losses)
     bundle.matrix.times(S, U)
+    share = HALVED if halve else DESCENT
     for _ in range(MOST_CUTS):
         np.multiply(U, size.astype(U.dtype), out=Z)
         Z += bundle.Z
         new = bundle.slopes(Z)
         gain = new - losses + size * inner + 0.5 * size**2 * square
         end = inner + size * square - dots(bundle.A, U)
-        bad = active & ~flat & ((gain > 1e-4 * size * slope + noise) | (end > 0.5 * np.abs(slope)))
+        bad = gain > share * size * slope + noise
+        if not halve:
+            bad |= end > 0.5 * np.abs(slope)
+        bad &= active & ~flat
         if not bad.any():
             break
         secant = np.clip(-slope / np.maximum(end - slope, 1e-300), 0.1, 0.7)
-        size = np.where(bad, size * secant, size)
+        size = np.where(bad, size * (0.5 if halve else secant), size)
     else:  # weights and outputs are to be those of the same step
         np.multiply(U, size.astype(U.dtype), out=Z)
         Z += bundle.Z

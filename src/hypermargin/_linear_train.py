@@ -19,12 +19,12 @@ from ._lane_losses import LaneLoss
 from ._lanes import LANES, Matrix
 from ._linear_descent import Descent
 from ._linear_newton import newton
-from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
+from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, Truncated, dots
 from ._losses import Dual
 
 EXACT = 1e-6  # gradient in double precision
 STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
-MOST_STEPS, ROUGH_STEPS = 50, 15  # of Newton's method
+MOST_STEPS, ROUGH_STEPS, MOST_TRUNCATED = 50, 15, 1000  # of Newton's method
 MOST_SWEEPS, ROUGH_SWEEPS = 300, 20  # of coordinate descent
 
 
@@ -32,7 +32,8 @@ class Bundle:
     """Machines in lanes: weights W (features and bias, lanes), outputs Z (rows, lanes).
 
     A are the coefficients of the rows, minus the slopes of their losses, D the curvatures.
-    `solver` is "primal" (Newton's method) or "dual" (coordinate descent); None chooses by shape.
+    `solver` is "primal" (Newton's method), "truncated" (the same with LIBLINEAR's steps, for losses
+    without corners) or "dual" (coordinate descent); None chooses by shape.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Bundle:
         self.penalty[-1] = bias_penalty if matrix.scale else 1.0
         self.used: np.ndarray = loss.used
         self.corners = loss.has_corners
+        self.truncated = solver == "truncated"
         self.dual, self.system = self._choose(solver)
         self.converged, self.still, self.iterations = True, False, 0
         shape = matrix.n_rows, len(self.used)
@@ -65,7 +67,7 @@ class Bundle:
                 f"dual=False is not for a loss with corners and {matrix.n_features} features; "
                 "use dual='auto'."
             )
-        kind: Any = ConjugateGradients
+        kind: Any = Truncated if self.truncated else ConjugateGradients
         if self.corners or (many and dual):
             kind = RowByRow if dual else LaneByLane
         return dual, kind(matrix, self.penalty, self.used, self.budget)
@@ -82,20 +84,28 @@ class Bundle:
             self.A0 = np.ascontiguousarray(A, dtype=self.matrix.dtype)
 
     def train(
-        self, tol: float, balance: float = 1.0, rough: bool = False, watch: bool = False
+        self,
+        tol: float,
+        balance: float | np.ndarray = 1.0,
+        rough: bool = False,
+        watch: bool = False,
     ) -> None:
         """Train until gradients are below `tol` times `balance`, relative to those at zero.
 
-        In coordinate descent and where the loss has corners, duality gaps are to be below it,
-        relative to the objective.  A `rough` training stops early.  With `watch`, `still` tells
-        whether the weights at the start were good enough already, to LIBLINEAR's tolerance.
+        `balance` may be one for each lane.  In coordinate descent and where the loss has corners,
+        duality gaps are to be below it, relative to the objective.  A `rough` training stops early.
+        With `watch`, `still` tells whether the weights at the start were good enough already, to
+        LIBLINEAR's tolerance.
         """
         steps, sweeps = (ROUGH_STEPS, ROUGH_SWEEPS) if rough else (MOST_STEPS, MOST_SWEEPS)
         start = self.W
-        if watch and not self.corners:
+        if watch and not (self.corners or self.truncated):
             self.still = self._gradients_below(STILL * balance)
-        if self.dual:
-            Descent(self).run(tol, balance, sweeps)
+        if self.truncated:
+            newton(self, tol * balance, MOST_TRUNCATED, halve=True)
+            self.still = self.iterations == 0
+        elif self.dual:
+            Descent(self).run(tol, float(np.min(balance)), sweeps)
         elif self.corners:
             sharpen(self, tol, steps, rough)
         else:
@@ -106,7 +116,7 @@ class Bundle:
             change = self.dots(self.W - start, self.W - start)
             self.still = bool((change <= STILL**2 * self.dots(self.W, self.W)).all())
 
-    def _gradients_below(self, tol: float) -> bool:
+    def _gradients_below(self, tol: float | np.ndarray) -> bool:
         """Whether W is good enough: chu-2015, rule (24)."""
         reach = self.reach()
         self.matrix.times(self.W, self.Z)

@@ -231,7 +231,7 @@ class CoupledSystem(ConjugateGradients):
         _add_curvatures(D, self.weight, curvature)
         curvature /= np.count_nonzero(self.weight.any(axis=0))
         if self.matrix.width > FACTORED:
-            sums = np.column_stack([self.matrix.sums_of_squares(c) for c in curvature.T])
+            sums = self.matrix.sums_of_squares(curvature).astype(float)
             inverse = (1.0 / (self.penalty + sums + NOTHING)).astype(D.dtype)
 
             def divide(B: np.ndarray) -> np.ndarray:

@@ -165,7 +165,7 @@ class _Walk:
         return found
 
     def evaluate(
-        self, at: Place, tol: float, warm: State | None, watch: bool = False
+        self, at: Place, tol: float, warm: State | None, path: bool = False
     ) -> LinearEvaluation:
         objective = self.objective
         if objective.over():
@@ -173,9 +173,7 @@ class _Walk:
         objective.evaluations_on_all += 1
         params = objective.prepared.model.bare(self.params(at))
         tol *= self.problem.unit
-        return self.problem.evaluate(
-            params, tol=tol, warm=warm, budget=objective.budget, watch=watch
-        )
+        return self.problem.evaluate(params, tol=tol, warm=warm, budget=objective.budget, path=path)
 
     def node(self, at: Place, tol: float) -> Node:
         """Evaluate a place, warm from the nearest one, and record it."""
@@ -342,7 +340,8 @@ def _as_good(scores: np.ndarray) -> float:
     return best - SAME * abs(best)
 
 
-STEP = 2e-3  # tolerance of training along the path, where a start is nearly good enough
+STEP = 2e-3  # tolerance of training along the path, where a start is nearly good enough; but
+TRUNCATED = {True: 1e-2, False: 1e-4}  # LIBLINEAR's own for its Newton method: classifiers, others
 DELTA = 2.0  # the factor from one C to the next
 CONSECUTIVE = 3  # solutions that did not change before the sweep stops
 
@@ -355,16 +354,17 @@ def follow(objective: Objective, rate: Rate | None) -> Curve | None:
     enough for the next cost, rule (24).
     """
     walk = _Walk(objective, rate)
-    at = walk.low
+    at, problem = walk.low, walk.problem
+    tol = TRUNCATED[problem.loss.classifies] if problem.truncates else STEP
     state: State | None = None
     rows, unchanged = [], 0
     try:
         while unchanged < CONSECUTIVE:
             at, clock = min(at, walk.high), time.perf_counter()
-            evaluation = walk.evaluate(at, STEP, state, watch=True)
+            evaluation = walk.evaluate(at, tol, state, path=True)
             unchanged = unchanged + 1 if state is not None and evaluation.still else 0
             state = evaluation.state
-            visit = walk.visit(at, STEP, evaluation, None, clock)
+            visit = walk.visit(at, tol, evaluation, None, clock)
             objective.record(visit)
             objective.visited = True
             rows.append((walk.params(at)[walk.names[0]], *walk.rated(evaluation.outputs)))
