@@ -1,8 +1,9 @@
 """Sections 4.2 to 4.5 of chu-2015: first objectives, warm and cold starts, and one shared vector.
 
 Two classes, no bias and features as they are in the files, as in the paper.  The solvers are ours:
-Newton's method in the primal, coordinate descent in the dual, one thread.  The dual's ends by the
-duality gap, not by eq. (28).  `--only TEXT` runs one set or section.
+Newton's method in the primal, with LIBLINEAR's steps along paths, coordinate descent in the dual,
+one thread.  The dual's ends by the duality gap, not by eq. (28).
+`--only TEXT` runs one set or section.
 """
 
 from functools import partial
@@ -146,7 +147,7 @@ def follow(
     for power in range(first_power(problem, y), (LAST if last is None else last) + 1):
         start = state if warm else None
         took, evaluation = timed(
-            partial(problem.evaluate, {"C": 2.0**power}, tol=NODE, warm=start, watch=True)
+            partial(problem.evaluate, {"C": 2.0**power}, tol=NODE, warm=start, path=True)
         )
         unchanged = unchanged + 1 if start is not None and evaluation.still else 0
         state = evaluation.state
@@ -167,7 +168,7 @@ def paths(name: str, loss: str) -> dict[str, Any]:
     last: int | None = None
     for solver in SOLVERS:
         problem = cross_validation(X, y, LOSSES[loss], solver, folds)
-        problem.evaluate({"C": 2.0 ** first_power(problem, y)}, tol=NODE)  # compiles
+        problem.evaluate({"C": 2.0 ** first_power(problem, y)}, tol=NODE, path=True)  # compiles
         for start in ("warm", "cold"):
             one = found[f"{solver}, {start}"] = follow(problem, y, start == "warm", last)
             last = one["powers"][-1] if last is None else last

@@ -1,13 +1,14 @@
 """C of linear classifiers: our search and our path beside LIBLINEAR's `train -C -v 5`.
 
-Squared hinge and logistic loss, five folds, two cores for ours (LIBLINEAR has one thread).  The
-accuracies are LIBLINEAR's own, at our C and at the C that it chose, on our folds: at its default
-tolerance, and trained to a hundredth of it.  (At large C the former stops early, which acts like a
-smaller C.)  `--only TEXT` runs one set.
+Squared hinge and logistic loss, five folds, two cores for ours (LIBLINEAR has one thread).  `-C`
+draws its folds by `rand()`.  Seeded, it draws those that we then draw the same way: all searches
+are on the same folds, three draws of them, and times are medians.
 
-`-C` draws its folds by `rand()`.  Seeded, it draws those that we then draw the same way, so that
-our path and `-C` choose C on the same folds, three times.  How much of that choice is rounding is
-told by `-C` with the features in another order, which changes nothing but the order of sums.
+Accuracies are LIBLINEAR's on the same folds, at the C of our search and at that of `-C`: with its
+default tolerance, and trained to a hundredth of it.  (At large C the former stops early, which acts
+like a smaller C.  The best that `-C` itself reports has warm starts, too.)  How much of a choice is
+rounding is told by `-C` with the features in another order, which changes nothing but the order of
+sums.  `--only TEXT` runs one set.
 """
 
 import ctypes
@@ -18,7 +19,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
@@ -43,7 +43,6 @@ SETS = {"a9a": None, "ijcnn1": None, "news20": 1, "news_basehock": None, "connec
 QUICK_SETS = ("news_basehock",)
 LOSSES = {"squared hinge": 2, "logistic": 0}  # and LIBLINEAR's number of the primal solver
 DEFAULT, TRAINED = 0.01, 0.0001  # LIBLINEAR's tolerances
-SEED = 100
 DRAWS = (101, 102, 103)  # of folds by `rand()`
 FLOORS = {"in total": 10.0, "on each": 3.0, "points": 0.1}
 
@@ -64,12 +63,8 @@ def model(loss: str) -> Any:
     return LinearSVC() if loss == "squared hinge" else LogisticRegression(solver="liblinear")
 
 
-def folds() -> StratifiedKFold:
-    return StratifiedKFold(5, shuffle=True, random_state=SEED)
-
-
-def search(X: Any, y: np.ndarray, loss: str, method: str) -> GradientSearchCV:
-    searching = GradientSearchCV(model(loss), cv=folds(), n_jobs=2, refit=False, method=method)
+def search(X: Any, y: np.ndarray, loss: str, method: str, folds: Any = 5) -> GradientSearchCV:
+    searching = GradientSearchCV(model(loss), cv=folds, n_jobs=2, refit=False, method=method)
     return searching.fit(X, y)
 
 
@@ -86,58 +81,57 @@ def their_folds(n: int, k: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]
     return [(np.setdiff1d(order, test), test) for test in tests]
 
 
-def choices(X: Any, y: np.ndarray, loss: str, data: Any, seed: int) -> dict[str, float]:
-    """Return the C that our path and `-C`, twice, choose on the same folds."""
-    searching = GradientSearchCV(
-        model(loss), cv=their_folds(len(y), 5, seed), n_jobs=2, refit=False, method="path"
-    )
-    found = {"path": float(searching.fit(X, y).best_params_["C"])}
-    other = np.random.default_rng(seed).permutation(X.shape[1])
-    reordered = problem(y.astype(float), sparse.csr_matrix(X[:, other]), bias=1)
-    for name, rows in {"-C": data, "-C, reordered": reordered}.items():
-        ctypes.CDLL(None).srand(seed)
-        found[name] = float(train(rows, parameter(f"-s {LOSSES[loss]} -C -v 5 -B 1 -q"))[0])
-    return found
+def sweep(X: Any, y: np.ndarray, loss: str, seed: int) -> tuple[float, float]:
+    """Return the C that `-C` chooses, and its accuracy in per cent."""
+    ctypes.CDLL(None).srand(seed)
+    answer = train(liblinears(X, y), parameter(f"-s {LOSSES[loss]} -C -v 5 -B 1 -q"))
+    return float(answer[0]), 100.0 * float(answer[2])
 
 
-def accuracy(X: Any, y: np.ndarray, loss: str, C: float, tol: float = DEFAULT) -> float:
-    """Return LIBLINEAR's accuracy on our folds, in per cent."""
-    right = 0
-    for rows, test in folds().split(X, y):
-        options = parameter(f"-s {LOSSES[loss]} -c {C!r} -e {tol} -B 1 -q")
-        fitted = train(problem(y[rows].astype(float), sparse.csr_matrix(X[rows]), bias=1), options)
-        w, b = fitted.get_decfun()
-        outputs = X[test] @ np.asarray(w) + b
-        right += int(((outputs > 0) == (y[test] > 0)).sum())
+def liblinears(X: Any, y: np.ndarray) -> Any:
+    """Return the data in LIBLINEAR's form."""
+    return problem(y.astype(float), sparse.csr_matrix(X), bias=1)
+
+
+def accuracy(X: Any, y: np.ndarray, loss: str, folds: Any, C: float, tol: float) -> float:
+    """Return LIBLINEAR's accuracy, in per cent."""
+    right, options = 0, parameter(f"-s {LOSSES[loss]} -c {C!r} -e {tol} -B 1 -q")
+    for rows, test in folds:
+        w, b = train(liblinears(X[rows], y[rows]), options).get_decfun()
+        right += int(((X[test] @ np.asarray(w) + b > 0) == (y[test] > 0)).sum())
     return 100 * right / len(y)
 
 
+def compare(X: Any, y: np.ndarray, loss: str, seed: int) -> dict[str, Any]:
+    """Return times, chosen values of C and accuracies on one draw of folds."""
+    folds = their_folds(len(y), 5, seed)
+    seconds, C = {}, {}
+    for method in ("curve", "path"):
+        seconds[method], found = timed(partial(search, X, y, loss, method, folds))
+        C[method] = float(found.best_params_["C"])
+    seconds["-C"], (C["-C"], best) = timed(partial(sweep, X, y, loss, seed))
+    other = np.random.default_rng(seed).permutation(X.shape[1])
+    C["-C, reordered"], _ = sweep(X[:, other], y, loss, seed)
+    default, trained = (
+        {name: accuracy(X, y, loss, folds, C[name], tol) for name in ("curve", "-C")}
+        for tol in (DEFAULT, TRAINED)
+    )
+    return {"seconds": seconds, "C": C, "best": best, "accuracy": default, "trained": trained}
+
+
 def measure(name: str, loss: str) -> dict[str, Any]:
-    """Return times, chosen values of C, and accuracies at them."""
     X, y = read(name)
     few = np.random.default_rng(0).permutation(len(y))[:300]
     for method in ("curve", "path"):
         search(X[few], y[few], loss, method)  # compiles
-    data = problem(y.astype(float), sparse.csr_matrix(X), bias=1)
-    found = {method: search(X, y, loss, method) for method in ("curve", "path")}
-    seconds = {m: median_seconds(partial(search, X, y, loss, m)) for m in found}
-    options = parameter(f"-s {LOSSES[loss]} -C -v 5 -B 1 -q")
-    theirs, answer = zip(*(timed(lambda: train(data, options)) for _ in range(3)))
-    C = {method: float(one.best_params_["C"]) for method, one in found.items()}
-    C["-C"] = float(answer[0][0])  # the first draw of its folds
-    one_fit = median_seconds(
-        lambda: train(data, parameter(f"-s {LOSSES[loss]} -c {C['curve']!r} -B 1 -q"))
-    )
+    draws = [compare(X, y, loss, seed) for seed in DRAWS]
+    C, data = draws[0]["C"]["curve"], liblinears(X, y)
+    one_fit = parameter(f"-s {LOSSES[loss]} -c {C!r} -B 1 -q")
     return {
         "rows": X.shape[0],
         "features": X.shape[1],
-        "seconds": {**seconds, "-C": float(np.median(theirs)), "fit": one_fit},
-        "C": C,
-        "accuracy": {method: accuracy(X, y, loss, value) for method, value in C.items()},
-        "trained": {method: accuracy(X, y, loss, value, TRAINED) for method, value in C.items()},
-        "on its folds": [choices(X, y, loss, data, seed) for seed in DRAWS],
-        "evaluations": {method: len(one.history_) for method, one in found.items()},
-        "last C of the path": float(max(found["path"].curve_["C"])),
+        "fit": median_seconds(lambda: train(data, one_fit)),
+        "draws": draws,
     }
 
 
@@ -149,61 +143,76 @@ def run(quick: bool, only: str | None = None) -> dict[str, Any]:
     return measure_each("linear", tasks, quick, only)
 
 
+def seconds(result: dict[str, Any]) -> dict[str, float]:
+    """Return the medians of the times over the draws."""
+    draws = [draw["seconds"] for draw in result["draws"]]
+    return {name: float(np.median([draw[name] for draw in draws])) for name in draws[0]}
+
+
+def lost(draw: dict[str, Any], kind: str) -> float:
+    """Return by how many points the accuracy at our C is below that of `-C`."""
+    return draw[kind]["-C"] - draw[kind]["curve"]
+
+
+def apart(draw: dict[str, Any], name: str) -> int:
+    """Return log2 of a chosen C over that of `-C`."""
+    return round(float(np.log2(draw["C"][name] / draw["C"]["-C"])))
+
+
 def report(results: dict[str, Any]) -> str:
     rows = []
     for label, r in results.items():
-        s, acc = r["seconds"], r["accuracy"]
+        s, draws = seconds(r), r["draws"]
         rows.append(
             [
                 label,
-                f"{s['curve']:.2f}",
-                f"{s['path']:.2f}",
-                f"{s['-C']:.2f}",
+                *(f"{s[name]:.2f}" for name in ("curve", "path", "-C")),
                 f"{s['-C'] / s['curve']:.0f}",
                 f"{s['-C'] / s['path']:.1f}",
-                f"{s['curve'] / s['fit']:.1f}",
-                *(f"{np.log2(r['C'][m]):.1f}" for m in ("curve", "path", "-C")),
-                ", ".join(str(_apart(draw, "path")) for draw in r["on its folds"]),
-                ", ".join(str(_apart(draw, "-C, reordered")) for draw in r["on its folds"]),
-                *(f"{acc[m]:.2f}" for m in ("curve", "path", "-C")),
-                *(f"{r['trained'][m]:.2f}" for m in ("curve", "path", "-C")),
+                f"{s['curve'] / r['fit']:.1f}",
+                *(
+                    ", ".join(f"{np.log2(draw['C'][name]):.0f}" for draw in draws)
+                    for name in ("curve", "path", "-C", "-C, reordered")
+                ),
+                *(
+                    f"{np.mean([draw[kind]['-C'] for draw in draws]):.2f}"
+                    for kind in ("accuracy", "trained")
+                ),
+                *(
+                    ", ".join(f"{-lost(draw, kind):+.2f}" for draw in draws)
+                    for kind in ("accuracy", "trained")
+                ),
             ]
         )
     header = [
         "set and loss", "search, s", "path, s", "-C, s", "-C / search", "-C / path", "search, fits",
-        "log2 C, search", "path", "-C", "path against -C on its folds", "-C, features reordered",
-        "accuracy, search", "path", "-C", "trained, search", "path", "-C",
+        "log2 C, search", "path", "-C", "-C, reordered", "accuracy at -C's C", "trained",
+        "at ours", "trained",
     ]  # fmt: skip
     return f"{table(header, rows)}\n\n{verdict(results)}"
 
 
-def _apart(draw: dict[str, float], name: str) -> int:
-    """Return log2 of a chosen C over that of `-C` on the same folds."""
-    return round(float(np.log2(draw[name] / draw["-C"])))
-
-
 def verdict(results: dict[str, Any]) -> str:
     """Say which floors hold."""
-    seconds = [r["seconds"] for r in results.values()]
-    total = sum(s["-C"] for s in seconds) / sum(s["curve"] for s in seconds)
-    least = min(s["-C"] / s["curve"] for s in seconds)
-    lost, lost_trained = (
-        max(r[key]["-C"] - r[key]["curve"] for r in results.values())
-        for key in ("accuracy", "trained")
+    times = [seconds(r) for r in results.values()]
+    total = sum(s["-C"] for s in times) / sum(s["curve"] for s in times)
+    least, path = (min(s["-C"] / s[name] for s in times) for name in ("curve", "path"))
+    draws = [draw for r in results.values() for draw in r["draws"]]
+    below, below_trained = (
+        max(float(np.mean([lost(draw, kind) for draw in r["draws"]])) for r in results.values())
+        for kind in ("accuracy", "trained")
     )
-    path = min(s["-C"] / s["path"] for s in seconds)
-    draws = [draw for r in results.values() for draw in r["on its folds"]]
-
-    def agreed(one: str) -> int:
-        return sum(abs(_apart(draw, one)) <= 1 for draw in draws)
-
+    same, same_reordered = (
+        sum(abs(apart(draw, name)) <= 1 for draw in draws) for name in ("path", "-C, reordered")
+    )
     return (
         f"Whole search: {total:.0f} times faster than -C in total "
         f"(floor {FLOORS['in total']:.0f}), at least {least:.1f} times on each "
         f"(floor {FLOORS['on each']:.0f}); "
-        f"at most {lost:.2f} points of accuracy below it (floor {FLOORS['points']}), and "
-        f"{lost_trained:.2f} where LIBLINEAR is trained to a hundredth of its tolerance.\n"
-        f"Path: at least {path:.1f} times as fast as -C on each.  On the same folds it chooses a C "
-        f"within a factor of two of that of -C in {agreed('path')} of {len(draws)} draws; -C with "
-        f"the features in another order does so in {agreed('-C, reordered')}."
+        f"at most {below:.2f} points of accuracy below it in the mean of three draws (floor "
+        f"{FLOORS['points']}), and {below_trained:.2f} where LIBLINEAR is trained to a hundredth "
+        f"of its tolerance.\n"
+        f"Path: at least {path:.1f} times as fast as -C on each.  It chooses a C within a factor "
+        f"of two of that of -C in {same} of {len(draws)} draws; -C with the features in another "
+        f"order does so in {same_reordered}."
     )

@@ -325,13 +325,12 @@ class Part:
         parts = {kind: part[self.rows] for kind, part in of.parts.items()}
         self.of_loss = Rows(of.target[self.rows], np.ones(len(self.rows)), parts)
         self._own = f"machine_cost[{column}]"
-        weights, self.test = [], {}
+        weights, self.test, all_rows = [], {}, len(self.rows) == len(of.target)
         for f in dict.fromkeys(f for f, _ in jobs):
             fold = problem.whole if f == WHOLE else problem.folds[f]
             assert fold is not None
             weights.append(fold.of_column(of)[self.rows])
-            whole = len(self.rows) == len(of.target)
-            self.test[f] = fold.test if whole else fold.test[np.isin(fold.test, self.rows)]
+            self.test[f] = fold.test if all_rows else fold.test[np.isin(fold.test, self.rows)]
         self.bundle = self._bundle(np.column_stack(weights), budget)
         self._rate: np.ndarray | None = None
 
