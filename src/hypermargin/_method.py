@@ -37,7 +37,7 @@ def tune(
     space, bounds = objective.space, objective.space.bounds
     several = len(levels) > 1 and len(space) > 0
     work = objective.prepared.problem.work if several else None
-    level = objective.on(levels[0] if several else None, tol=work)
+    level = objective.on(levels[0] if several else None, tol=work, leans=several)
     try:
         if not len(space):  # nothing but listed values: a point of a grid
             level(np.empty(0))
