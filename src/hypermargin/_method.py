@@ -18,7 +18,8 @@ FEW_OF_A_CLASS = 25  # rows of the rarest class that a look should have
 RIVAL = 1.03  # places within this factor of the best one are descended from, too
 DEAR = 4000  # rows from which evaluations on all of them are to be few
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
-FEW_STEPS = 2  # evaluations of a level, where there are to be few; more if they gain much
+FEW_STEPS = 4  # evaluations of a level, where there are to be few; more if they gain much
+WORTH = 6  # resolutions (of an error half a row each) that one of the last level is to gain
 STARTS = 2  # places from which the first level descends; twice as many if hyperparameters are many,
 # or if it is the only level, three times if that has the minima of a smooth error
 
@@ -37,7 +38,7 @@ def tune(
     space, bounds = objective.space, objective.space.bounds
     several = len(levels) > 1 and len(space) > 0
     work = objective.prepared.problem.work if several else None
-    level = objective.on(levels[0] if several else None, tol=work)
+    level = objective.on(levels[0] if several else None, tol=work, leans=several)
     try:
         if not len(space):  # nothing but listed values: a point of a grid
             level(np.empty(0))
@@ -55,7 +56,7 @@ def tune(
         # on subsets evaluations are inexact; where all levels are small they are cheap
         dear = objective.prepared.n_rows >= DEAR
         most = FEW_STEPS if dear else None
-        coarse_tol, last_tol = 2.0 * tol, tol if dear else 0.5 * tol
+        coarse_tol, last_tol = 2.0 * tol, 0.4 * tol if dear else 0.5 * tol
         if not several:
             coarse_tol = 0.2 * tol
         ends = [optimise(level, start, bounds, coarse_tol, None, None) for start in starts]
@@ -67,9 +68,9 @@ def tune(
             least = min(level(end.theta)[0] for end in ends)
             near = 1.0 if dear and rows is None else RIVAL
             rivals = [end for end in ends if level(end.theta)[0] <= near * least]
-            fine = last_tol if rows is None else coarse_tol
+            fine, worth = (last_tol, WORTH) if rows is None else (coarse_tol, 1)
             if dear:
-                fine = max(fine, level.resolution / least)
+                fine = max(fine, worth * level.resolution / least)
             ends = [optimise(level, e.theta, bounds, fine, e.curvature, most) for e in rivals]
             ends = [min(ends, key=lambda end: end.value)]
     except SearchEnded:

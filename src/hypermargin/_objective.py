@@ -79,20 +79,29 @@ class Objective:
         late = self.visited and self.budget.expired()
         return late or self.evaluations_on_all >= self.max_evals
 
-    def on(self, rows: np.ndarray | None, start: Any = None, tol: float | None = None) -> Level:
+    def on(
+        self,
+        rows: np.ndarray | None,
+        start: Any = None,
+        tol: float | None = None,
+        leans: bool = False,
+    ) -> Level:
         """Return the objective on some rows (None: on all of them), at a coarser tolerance or not.
 
         What is evaluated at a coarser one can be evaluated `again`.
         """
-        return Level(self, rows, start, max(tol or 0.0, self.tol))
+        return Level(self, rows, start, max(tol or 0.0, self.tol), leans)
 
 
 class Level:
     """The objective on a fixed set of rows; keeps the best visit and starts warm from it."""
 
-    def __init__(self, objective: Objective, rows: np.ndarray | None, start: Any, tol: float):
+    def __init__(
+        self, objective: Objective, rows: np.ndarray | None, start: Any, tol: float, leans: bool
+    ):
         self.objective = objective
         self.tol = tol
+        self.leans = leans
         self.rows = rows
         self.n_rows = objective.prepared.n_rows if rows is None else int(rows.sum())
         self.state = start
@@ -160,10 +169,10 @@ class Level:
         """Return a factor on the value, and the derivative of its logarithm.
 
         Few rows are often separable, and then the loss is flat towards large C, where training is
-        slow and nothing points back.  On a subset the loss therefore leans a little to the cheap
-        side; on all rows it does not.
+        slow and nothing points back.  There the loss therefore leans a little to the cheap side.
+        On more rows it does not: along a flat valley that would move the minimum far.
         """
-        if self.rows is None:
+        if not self.leans:
             return 1.0, np.zeros(len(theta))
         slope = self.objective.space.lean * np.sqrt(500.0 / self.n_rows)
         return float(np.exp(slope @ theta)), slope

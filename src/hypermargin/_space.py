@@ -21,8 +21,9 @@ class Dimension:
 
     `drift` is the power of the sample size with which the best value is known to move; a search
     that passes from a subsample to more rows shifts its start by it.  `lean` is the relative loss
-    per unit that a smaller value is worth on a subsample, where large ones look better than they
-    are and cost time.  `usual` is where the best value mostly is, and where a search looks first.
+    per unit that a smaller value is worth on the smallest subsample, where large ones look better
+    than they are and cost time.  `usual` is where the best value mostly is, and where a search
+    looks first.
     """
 
     low: float
