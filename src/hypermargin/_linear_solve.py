@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve, lstsq
 
 from ._budget import Budget
 from ._compiled import compiled
-from ._lanes import LANES, Matrix, SparseMatrix, add_dots, add_outer, curved
+from ._lanes import LANES, Matrix, SparseMatrix, add_dots, add_outer
 
 FEW = 600  # features up to which the Hessian itself is the preconditioner
 ROWS_PER_FEATURE = 40  # from which it is made, if all rows would take too long
@@ -25,8 +25,6 @@ MOST_SWEEPS = 300
 MOST_HELD = 300  # rows at corners whose products are kept in a matrix
 NULL = 1e-11  # eigenvalues, relative to the largest, that are none
 TIGHT = 1e-6  # tolerances that are worth ten times as many
-SHARE = 0.5  # of the mean gain of iterations that the last one is to have, in LIBLINEAR
-DIAGONAL = 0.01  # part of the diagonal of the Hessian in its preconditioner
 
 # tells lanes that are to go on from solutions, what is left of B, and the number of iterations
 Rule = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
@@ -156,90 +154,6 @@ class ConjugateGradients:
         for found in matrix.workers.map(run, parts, self.budget):
             total += found
         return factor * total
-
-
-@compiled(fastmath={"contract", "nsz"})
-def _cut_short(indptr, indices, values, scale, penalty, D, inverse, B, on):
-    """Return the steps of lanes on sparse rows; see `Truncated`, which takes more passes."""
-    n, n_lanes = B.shape
-    S, residual, Q, P = np.zeros_like(B), B.copy(), np.empty_like(B), B * inverse
-    product, last = np.zeros(n_lanes), np.zeros(n_lanes)
-    for j in range(n):
-        for lane in range(n_lanes):
-            product[lane] += B[j, lane] * P[j, lane]
-    share = np.minimum(SHARE, product**0.25)
-    count = 0
-    while on.any() and count < MOST_CG:
-        count += 1
-        curvature, size, value = np.zeros(n_lanes), np.zeros(n_lanes), np.zeros(n_lanes)
-        new = np.zeros(n_lanes)
-        for j in range(n):
-            for lane in range(n_lanes):
-                Q[j, lane] = penalty[j, 0] * P[j, lane]
-        curved(indptr, indices, values, P, scale * P[-1], D, Q, new, 0, len(D))
-        for lane in range(n_lanes):
-            Q[-1, lane] += scale * new[lane]
-            new[lane] = 0.0
-        for j in range(n):
-            for lane in range(n_lanes):
-                curvature[lane] += P[j, lane] * Q[j, lane]
-        for lane in range(n_lanes):
-            if on[lane] and curvature[lane] > 0:
-                size[lane] = product[lane] / curvature[lane]
-        for j in range(n):
-            for lane in range(n_lanes):
-                S[j, lane] += size[lane] * P[j, lane]
-                r = residual[j, lane] - size[lane] * Q[j, lane]
-                residual[j, lane] = r
-                value[lane] -= 0.5 * S[j, lane] * (r + B[j, lane])
-                Q[j, lane] = r * inverse[j, lane]
-                new[lane] += r * Q[j, lane]
-        for lane in range(n_lanes):
-            gain = value[lane] - last[lane]
-            last[lane] = value[lane]
-            on[lane] &= value[lane] <= 0 and gain <= 0 and count * gain < share[lane] * value[lane]
-            size[lane] = new[lane] / product[lane] if on[lane] else 0.0
-        for j in range(n):
-            for lane in range(n_lanes):
-                P[j, lane] = Q[j, lane] + size[lane] * P[j, lane]
-        product[:] = new
-    return S
-
-
-class Truncated(ConjugateGradients):
-    """Steps of Newton's method as LIBLINEAR takes them (since version 2.40), lane by lane.
-
-    Conjugate gradients are cut short as soon as an iteration gains less than a share of the mean
-    gain.  The preconditioner is for the most part one, for the rest the diagonal of the Hessian.
-    """
-
-    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
-        if not isinstance(self.matrix, SparseMatrix):
-            return super().solve(D, B, tol, active)
-        rows, on = self.matrix.rows[:3], active & B.any(axis=0)
-        return _cut_short(*rows, self.matrix.scale, self.penalty, D, self._inverse(D), B, on)
-
-    def _rule(self, B: np.ndarray, tol: float, product: np.ndarray) -> Rule:
-        share, last = np.minimum(SHARE, product**0.25), np.zeros_like(product)
-
-        def goes_on(S: np.ndarray, residual: np.ndarray, count: int) -> np.ndarray:
-            nonlocal last
-            value = -0.5 * (self.dots(S, residual) + self.dots(S, B))
-            gain, last = value - last, value
-            return (value <= 0) & (gain <= 0) & (count * gain < share * value)
-
-        return goes_on
-
-    def worn(self, count: int) -> bool:
-        return True
-
-    def _preconditioner(self, D: np.ndarray) -> Callable:
-        inverse = self._inverse(D)
-        return lambda B: B * inverse
-
-    def _inverse(self, D: np.ndarray) -> np.ndarray:
-        diagonal = self.penalty + self.matrix.sums_of_squares(D)
-        return 1.0 / ((1 - DIAGONAL) + DIAGONAL * diagonal)
 
 
 class LaneByLane:

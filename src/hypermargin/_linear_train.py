@@ -19,7 +19,8 @@ from ._lane_losses import LaneLoss
 from ._lanes import LANES, Matrix
 from ._linear_descent import Descent
 from ._linear_newton import newton
-from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, Truncated, dots
+from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
+from ._linear_truncated import Truncated
 from ._losses import Dual
 
 EXACT = 1e-6  # gradient in double precision
