@@ -63,7 +63,7 @@ def optima(X: Any, y: np.ndarray, loss: Loss, costs: np.ndarray) -> Bundle:
     """Return machines on all rows that differ in C: a row's weight in a lane is the lane's C."""
     matrix = as_matrix(X, np.float64, Workers(1), 0.0)
     ones = np.ones(len(y))
-    dual = _unit_dual(loss, Rows(y, ones, (y > 0).astype(int)), {"C": 1.0})
+    dual = _unit_dual(loss, Rows(y, ones, {"class": (y > 0).astype(int)}), {"C": 1.0})
     lanes = LaneLoss.of(dual, ones[:, None] * costs, matrix.dtype)
     found = Bundle(matrix, lanes, 1.0, Budget())
     few = not found.dual

@@ -81,10 +81,10 @@ def their_folds(n: int, k: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]
     return [(np.setdiff1d(order, test), test) for test in tests]
 
 
-def sweep(X: Any, y: np.ndarray, loss: str, seed: int) -> tuple[float, float]:
+def sweep(data: Any, loss: str, seed: int) -> tuple[float, float]:
     """Return the C that `-C` chooses, and its accuracy in per cent."""
     ctypes.CDLL(None).srand(seed)
-    answer = train(liblinears(X, y), parameter(f"-s {LOSSES[loss]} -C -v 5 -B 1 -q"))
+    answer = train(data, parameter(f"-s {LOSSES[loss]} -C -v 5 -B 1 -q"))
     return float(answer[0]), 100.0 * float(answer[2])
 
 
@@ -109,9 +109,9 @@ def compare(X: Any, y: np.ndarray, loss: str, seed: int) -> dict[str, Any]:
     for method in ("curve", "path"):
         seconds[method], found = timed(partial(search, X, y, loss, method, folds))
         C[method] = float(found.best_params_["C"])
-    seconds["-C"], (C["-C"], best) = timed(partial(sweep, X, y, loss, seed))
+    seconds["-C"], (C["-C"], best) = timed(partial(sweep, liblinears(X, y), loss, seed))
     other = np.random.default_rng(seed).permutation(X.shape[1])
-    C["-C, reordered"], _ = sweep(X[:, other], y, loss, seed)
+    C["-C, reordered"], _ = sweep(liblinears(X[:, other], y), loss, seed)
     default, trained = (
         {name: accuracy(X, y, loss, folds, C[name], tol) for name in ("curve", "-C")}
         for tol in (DEFAULT, TRAINED)
@@ -120,6 +120,7 @@ def compare(X: Any, y: np.ndarray, loss: str, seed: int) -> dict[str, Any]:
 
 
 def measure(name: str, loss: str) -> dict[str, Any]:
+    """Return the figures of all draws, and the time of one fit."""
     X, y = read(name)
     few = np.random.default_rng(0).permutation(len(y))[:300]
     for method in ("curve", "path"):

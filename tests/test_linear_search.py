@@ -240,24 +240,68 @@ def liblinears_folds(n, k, seed):
     return [(np.setdiff1d(order, test), np.sort(test)) for test in tests]
 
 
+def of_many_units(X, rng):
+    return X * 10.0 ** rng.uniform(-1, 2, X.shape[1])
+
+
+def of_many_lengths(X, rng):
+    return X * np.exp(2 * rng.normal(size=(len(X), 1)))
+
+
+def with_many_columns(X, rng):
+    """So many entries that single precision would be enough for others."""
+    return np.column_stack([X, rng.normal(size=(len(X), 220))])
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="folds are drawn again by the C library")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("change", [None, of_many_units, of_many_lengths, with_many_columns])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
 @pytest.mark.parametrize(
     ("estimator", "number"),
     [(LinearSVC(), 2), (LogisticRegression(solver="liblinear"), 0)],
     ids=["squared hinge", "logistic"],
 )
-def test_the_path_is_liblinears_own(estimator, number, form, seed):
+def test_the_path_is_liblinears_own(estimator, number, form, change, seed):
     """On the same folds it chooses the same C, and as many rows are right there."""
     X, y = noisy(n=300, seed=seed)
     X[np.abs(X) < 0.5] = 0.0
+    if change is not None:
+        X = change(X, np.random.default_rng(seed))
     folds = liblinears_folds(len(y), 5, seed)
     search = quiet(GradientSearchCV(estimator, cv=folds, method="path"), form(X), y)
     ctypes.CDLL(None).srand(seed)
     C, _, accuracy = train(2.0 * y - 1.0, X, f"-C -s {number} -B 1 -v 5 -q")
     assert search.best_params_["C"] == pytest.approx(C)
     assert search.best_score_ == pytest.approx(accuracy)
+
+
+def test_the_path_of_many_features_has_both_ways():
+    """dual=False takes LIBLINEAR's steps; otherwise it ends near the same place."""
+    rng = np.random.default_rng(0)
+    X = sparse.random(120, 17_000, density=2e-3, format="csr", random_state=0)
+    y = (X @ rng.normal(size=17_000) > 0).astype(int)
+    folds = liblinears_folds(len(y), 5, 0)
+    ctypes.CDLL(None).srand(0)
+    C, _, accuracy = train(2.0 * y - 1.0, X, "-C -s 2 -B 1 -v 5 -q")
+    same = quiet(GradientSearchCV(LinearSVC(dual=False), cv=folds, method="path"), X, y)
+    assert same.best_params_["C"] == pytest.approx(C)
+    assert same.best_score_ == pytest.approx(accuracy)
+    near = quiet(GradientSearchCV(LinearSVC(), cv=folds, method="path"), X, y)
+    assert near.best_score_ == pytest.approx(accuracy, abs=0.05)
+
+
+@pytest.mark.parametrize("estimator", [Ridge(), LogisticRegression(), RidgeClassifier()])
+def test_the_path_of_a_free_bias_does_not_mind_features_far_from_zero(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 6))
+    y = X[:, 0] + 0.5 * rng.normal(size=150)
+    scores = []
+    for offset in (0.0, 1000.0):
+        target = y + offset if isinstance(estimator, Ridge) else (y > 0).astype(int)
+        search = GradientSearchCV(estimator, cv=FOLDS, method="path")
+        scores.append(quiet(search, X + offset, target).best_score_)
+    assert scores[1] == pytest.approx(scores[0], abs=0.02)
 
 
 def test_the_path_respects_a_range():

@@ -319,6 +319,12 @@ class Matrix:
         return (products.toarray() if sparse.issparse(products) else products) + self.scale**2
 
     @cached_property
+    def means(self) -> np.ndarray:
+        """The mean of every feature, as a column."""
+        sums = self.transposed(np.ones((self.n_rows, LANES), dtype=self.dtype))
+        return sums[:-1, :1] / self.n_rows
+
+    @cached_property
     def squared_lengths(self) -> np.ndarray:
         """The squared length of every row."""
         return self.squares() + self.scale**2
@@ -349,15 +355,17 @@ class DenseMatrix(Matrix):
         self.X = X
         self.n_rows, self.n_features = X.shape
         self.dtype = X.dtype
-        self._step = max(256, BLOCK_BYTES // max(X.itemsize * X.shape[1], 1))
+        self._least = max(1, BLOCK_BYTES // max(X.itemsize * X.shape[1], 1))
 
     @property
     def _work(self) -> float:
         return self.X.size * LANES
 
-    def _blocks(self, part: slice) -> Iterator[slice]:
-        for start in range(part.start, part.stop, self._step):
-            yield slice(start, min(start + self._step, part.stop))
+    def _blocks(self, part: slice, least: int = 256) -> Iterator[slice]:
+        """Yield some rows at a time, enough for a product to be fast."""
+        step = max(least, self._least)
+        for start in range(part.start, part.stop, step):
+            yield slice(start, min(start + step, part.stop))
 
     def times(self, W: np.ndarray, out: np.ndarray) -> np.ndarray:
         W = self._lanes(W)
@@ -418,7 +426,7 @@ class DenseMatrix(Matrix):
 
         def run(part: slice) -> np.ndarray:
             R = np.zeros((self.n_features, weights.shape[1]), dtype=weights.dtype)
-            for block in self._blocks(part):
+            for block in self._blocks(part, least=1):  # the squares take memory
                 R += np.square(self.X[block]).T @ weights[block]
             return R
 

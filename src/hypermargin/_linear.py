@@ -368,7 +368,7 @@ class Part:
             return 1.0 / self.params["alpha"]
         return self.params["C"] * self.params.get(self._own, 1.0)
 
-    def train(self, tol: float, warm: State, rough: bool = False, watch: bool = False) -> None:
+    def train(self, tol: float, warm: State, rough: bool = False, path: bool = False) -> None:
         bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]
         W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A) if bundle.dual else None
         for lane, start in enumerate(starts):
@@ -381,14 +381,15 @@ class Part:
             if start.beta is not None and A is not None:  # chu-2015, eq. (14)
                 A[:, lane] = ratio * start.beta[self.rows]
         bundle.start(W, A)
-        bundle.train(tol, self.balance, rough, watch)
+        bundle.train(tol, self.balance, rough, path)
 
     def state(self) -> State:
         bundle, found = self.bundle, {}
         n = len(self.problem.columns[0].target)
         for lane, job in enumerate(self.jobs):
             beta = None
-            if bundle.dual:
+            # the refit of many features is in the dual, however folds were trained
+            if bundle.dual or (bundle.truncated and self.matrix.width > FEW):
                 beta = np.zeros(n, dtype=bundle.A.dtype)
                 beta[self.rows] = bundle.A[:, lane]
             rate = None if self._rate is None else self._rate[:, lane].copy()

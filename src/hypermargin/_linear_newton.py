@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from ._linear_train import Bundle
 
 FORCING = 0.1  # accuracy of a step
-MOST_CUTS = 20
-DESCENT, HALVED = 1e-4, 1e-2  # part of the promised gain that a step is to have; in LIBLINEAR
+MOST_CUTS, MOST_HALVINGS = 12, 20
+DESCENT, HALVED = 1e-4, 1e-2  # part of the promised gain that a step is to have; if it is halved
 
 
 def newton(bundle: Bundle, tol: float | np.ndarray, most: int, halve: bool = False) -> None:
@@ -56,22 +56,25 @@ def _go(
     flat = -slope <= noise  # rounding hides what a step gains; it is taken as it is
     U, Z, size = np.empty_like(bundle.Z), np.empty_like(bundle.Z), np.ones_like(losses)
     bundle.matrix.times(S, U)
-    share = HALVED if halve else DESCENT
-    for _ in range(MOST_CUTS):
+    share, most = (HALVED, MOST_HALVINGS) if halve else (DESCENT, MOST_CUTS)
+    for _ in range(most):
         np.multiply(U, size.astype(U.dtype), out=Z)
         Z += bundle.Z
         new = bundle.slopes(Z)
         gain = new - losses + size * inner + 0.5 * size**2 * square
-        end = inner + size * square - dots(bundle.A, U)
-        bad = gain > share * size * slope + noise
+        bad, cut = gain > share * size * slope + noise, np.array(0.5)
         if not halve:
+            end = inner + size * square - dots(bundle.A, U)
             bad |= end > 0.5 * np.abs(slope)
         bad &= active & ~flat
         if not bad.any():
             break
-        secant = np.clip(-slope / np.maximum(end - slope, 1e-300), 0.1, 0.7)
-        size = np.where(bad, size * (0.5 if halve else secant), size)
+        if not halve:
+            cut = np.clip(-slope / np.maximum(end - slope, 1e-300), 0.1, 0.7)
+        size = np.where(bad, size * cut, size)
     else:  # weights and outputs are to be those of the same step
+        size = np.where(bad & halve, 0.0, size)
+        flat |= bad & halve
         np.multiply(U, size.astype(U.dtype), out=Z)
         Z += bundle.Z
         new = bundle.slopes(Z)

@@ -87,7 +87,8 @@ class ConjugateGradients:
             count += 1
             Q = self.product(D, P, on)
             curvature = dots(P, Q)
-            a = np.where(on, product / np.where(curvature > 0, curvature, 1.0), 0.0)
+            on &= curvature > 0
+            a = np.where(on, product / np.where(on, curvature, 1.0), 0.0)
             S += a.astype(dtype) * P
             Q *= a.astype(dtype)
             residual -= Q

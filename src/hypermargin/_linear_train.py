@@ -89,18 +89,18 @@ class Bundle:
         tol: float,
         balance: float | np.ndarray = 1.0,
         rough: bool = False,
-        watch: bool = False,
+        path: bool = False,
     ) -> None:
         """Train until gradients are below `tol` times `balance`, relative to those at zero.
 
         `balance` may be one for each lane.  In coordinate descent and where the loss has corners,
         duality gaps are to be below it, relative to the objective.  A `rough` training stops early.
-        With `watch`, `still` tells whether the weights at the start were good enough already, to
+        Along a `path`, `still` tells whether the weights at the start were good enough already, to
         LIBLINEAR's tolerance.
         """
         steps, sweeps = (ROUGH_STEPS, ROUGH_SWEEPS) if rough else (MOST_STEPS, MOST_SWEEPS)
         start = self.W
-        if watch and not (self.corners or self.truncated):
+        if path and not (self.corners or self.truncated):
             self.still = self._gradients_below(STILL * balance)
         if self.truncated:
             newton(self, tol * balance, MOST_TRUNCATED, halve=True)
@@ -113,7 +113,7 @@ class Bundle:
             # in double precision data are few, and a step more costs nothing
             few = self.matrix.dtype == np.float64 and not rough
             newton(self, min(tol, EXACT) if few else tol * balance, steps)
-        if watch and self.corners:
+        if path and self.corners:
             change = self.dots(self.W - start, self.W - start)
             self.still = bool((change <= STILL**2 * self.dots(self.W, self.W)).all())
 
@@ -134,15 +134,25 @@ class Bundle:
 
     def solve(self, B: np.ndarray, tol: float) -> np.ndarray:
         """Return (R + X' D X)^-1 B."""
-        return self.system.solve(self.D, B.astype(self.matrix.dtype, copy=False), tol, self.used)
+        system = self.system
+        if self.truncated:  # whose steps are too coarse for anything else
+            system = ConjugateGradients(self.matrix, self.penalty, self.used, self.budget)
+        return system.solve(self.D, B.astype(self.matrix.dtype, copy=False), tol, self.used)
 
     def gradient(self) -> np.ndarray:
         return self.penalty * self.W - self.matrix.transposed(self.A)
 
     def reach(self) -> np.ndarray:
-        """Return the lengths of the gradients at W = 0."""
+        """Return the lengths of the gradients at W = 0.
+
+        Where the bias is free, what it would take away counts for the bias only: features far from
+        zero would have long gradients for no other reason.
+        """
         self.slopes(np.zeros_like(self.Z))
-        return self._lengths(self.matrix.transposed(self.A))
+        G = self.matrix.transposed(self.A)
+        if not self.penalty[-1]:
+            G[:-1] -= self.matrix.means * (G[-1] / self.matrix.scale)
+        return self._lengths(G)
 
     def size(self, gradient: np.ndarray, reach: np.ndarray) -> np.ndarray:
         """Return the lengths of gradients, relative to those at W = 0."""

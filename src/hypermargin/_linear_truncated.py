@@ -20,12 +20,22 @@ SHARE = 0.5  # of the mean gain of iterations that the last one is to have
 DIAGONAL = 0.01  # part of the diagonal of the Hessian in the preconditioner
 
 
+@compiled
+def _gains(model, last, share, count):
+    """Tell where an iteration has lowered the quadratic model by a share of the mean so far."""
+    gain = model - last
+    return (model <= 0) & (gain <= 0) & (count * gain < share * model)
+
+
 @compiled(fastmath={"contract", "nsz"})
 def _cut_short(indptr, indices, values, scale, penalty, D, inverse, B, on):
-    """Return the steps of lanes on sparse rows; see `Truncated`, which takes more passes."""
+    """Return the steps of lanes on sparse rows, as `ConjugateGradients.solve` does with our rule.
+
+    All is in as few passes as possible: on small text these are what takes time.
+    """
     n, n_lanes = B.shape
     S, residual, Q, P = np.zeros_like(B), B.copy(), np.empty_like(B), B * inverse
-    product, last = np.zeros(n_lanes), np.zeros(n_lanes)
+    product, model = np.zeros(n_lanes), np.zeros(n_lanes)
     for j in range(n):
         for lane in range(n_lanes):
             product[lane] += B[j, lane] * P[j, lane]
@@ -33,38 +43,33 @@ def _cut_short(indptr, indices, values, scale, penalty, D, inverse, B, on):
     count = 0
     while on.any() and count < MOST_CG:
         count += 1
-        curvature, size, value = np.zeros(n_lanes), np.zeros(n_lanes), np.zeros(n_lanes)
-        new = np.zeros(n_lanes)
+        of_bias, curvature, step = np.zeros(n_lanes), np.zeros(n_lanes), np.zeros(n_lanes)
+        last, model, old, product = model, np.zeros(n_lanes), product, np.zeros(n_lanes)
         for j in range(n):
             for lane in range(n_lanes):
                 Q[j, lane] = penalty[j, 0] * P[j, lane]
-        curved(indptr, indices, values, P, scale * P[-1], D, Q, new, 0, len(D))
-        for lane in range(n_lanes):
-            Q[-1, lane] += scale * new[lane]
-            new[lane] = 0.0
+        curved(indptr, indices, values, P, scale * P[-1], D, Q, of_bias, 0, len(D))
+        Q[-1] += scale * of_bias
         for j in range(n):
             for lane in range(n_lanes):
                 curvature[lane] += P[j, lane] * Q[j, lane]
         for lane in range(n_lanes):
-            if on[lane] and curvature[lane] > 0:
-                size[lane] = product[lane] / curvature[lane]
+            on[lane] &= curvature[lane] > 0
+            if on[lane]:
+                step[lane] = old[lane] / curvature[lane]
         for j in range(n):
             for lane in range(n_lanes):
-                S[j, lane] += size[lane] * P[j, lane]
-                r = residual[j, lane] - size[lane] * Q[j, lane]
+                S[j, lane] += step[lane] * P[j, lane]
+                r = residual[j, lane] - step[lane] * Q[j, lane]
                 residual[j, lane] = r
-                value[lane] -= 0.5 * S[j, lane] * (r + B[j, lane])
+                model[lane] -= 0.5 * S[j, lane] * (r + B[j, lane])
                 Q[j, lane] = r * inverse[j, lane]
-                new[lane] += r * Q[j, lane]
-        for lane in range(n_lanes):
-            gain = value[lane] - last[lane]
-            last[lane] = value[lane]
-            on[lane] &= value[lane] <= 0 and gain <= 0 and count * gain < share[lane] * value[lane]
-            size[lane] = new[lane] / product[lane] if on[lane] else 0.0
+                product[lane] += r * Q[j, lane]
+        on &= _gains(model, last, share, count)
+        turn = np.where(on, product / old, 0.0)
         for j in range(n):
             for lane in range(n_lanes):
-                P[j, lane] = Q[j, lane] + size[lane] * P[j, lane]
-        product[:] = new
+                P[j, lane] = Q[j, lane] + turn[lane] * P[j, lane]
     return S
 
 
@@ -78,13 +83,12 @@ class Truncated(ConjugateGradients):
         return _cut_short(*rows, self.matrix.scale, self.penalty, D, self._inverse(D), B, on)
 
     def _rule(self, B: np.ndarray, tol: float, product: np.ndarray) -> Rule:
-        share, last = np.minimum(SHARE, product**0.25), np.zeros_like(product)
+        share, model = np.minimum(SHARE, product**0.25), np.zeros_like(product)
 
         def goes_on(S: np.ndarray, residual: np.ndarray, count: int) -> np.ndarray:
-            nonlocal last
-            value = -0.5 * (self.dots(S, residual) + self.dots(S, B))
-            gain, last = value - last, value
-            return (value <= 0) & (gain <= 0) & (count * gain < share * value)
+            nonlocal model
+            last, model = model, -0.5 * (self.dots(S, residual) + self.dots(S, B))
+            return _gains(model, last, share, count)
 
         return goes_on
 

@@ -355,7 +355,10 @@ def follow(objective: Objective, rate: Rate | None) -> Curve | None:
     """
     walk = _Walk(objective, rate)
     at, problem = walk.low, walk.problem
-    tol = TRUNCATED[problem.loss.classifies] if problem.truncates else STEP
+    tol = STEP
+    if problem.truncates:
+        tol = TRUNCATED[problem.loss.classifies]
+        problem.release()  # the range of C was read off a matrix in single precision
     state: State | None = None
     rows, unchanged = [], 0
     try:
