@@ -109,7 +109,7 @@ def objectives(name: str, loss: str) -> dict[str, Any]:
 def cross_validation(
     X: Any, y: np.ndarray, loss: Loss, solver: str, folds: list[Fold]
 ) -> LinearCrossValidation:
-    column = Column(np.ones(len(y), dtype=bool), y, (y > 0).astype(int))
+    column = Column(np.ones(len(y), dtype=bool), y, {"class": (y > 0).astype(int)})
     design = Design(X, np.arange(len(y)), tuple(range(len(folds))))
     return LinearCrossValidation(
         [design], folds, [column], loss, {}, Workers(1), intercept=0.0, solver=solver

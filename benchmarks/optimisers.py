@@ -31,7 +31,7 @@ def descend(X, y, seed: int, name: str) -> dict[str, float]:
             known[theta.tobytes()] = value, scaled
         return known[theta.tobytes()]
 
-    found = OPTIMISERS[name](objective, np.zeros(2), BOUNDS, 1e-3, None)
+    found = OPTIMISERS[name](objective, np.zeros(2), BOUNDS, 1e-3, None, None)
     return {"evaluations": len(known), "loss": found.value}
 
 

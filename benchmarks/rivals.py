@@ -5,7 +5,9 @@ which the best points of both sets lie well inside; ours reads its own off the d
 `--reuse-grid` measures ours again and keeps the rivals of the last run, `--only TEXT` runs one set.
 """
 
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ RANGES = {"C": (1e-1, 1e3), "gamma": (1e-3, 1e1)}
 FLOOR = 30  # times that each rival must take, at the same or a larger mean test error
 
 try:
-    import optuna
+    optuna: Any = import_module("optuna")
 except ImportError:
     optuna = None
 
@@ -63,7 +65,7 @@ def by_grid(sample: Sample, seed: int, scale: Scale, halving: bool = False) -> d
     return found.fit(sample.X, sample.y).best_params_
 
 
-METHODS = {
+METHODS: dict[str, Callable[..., dict[str, float]]] = {
     "ours": ours,
     "Optuna, 30 trials": by_optuna,
     "HalvingGridSearchCV, 7 x 7": partial(by_grid, halving=True),
