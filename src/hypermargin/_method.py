@@ -56,7 +56,7 @@ def tune(
         # on subsets evaluations are inexact; where all levels are small they are cheap
         dear = objective.prepared.n_rows >= DEAR
         most = FEW_STEPS if dear else None
-        coarse_tol, last_tol = 2.0 * tol, 0.5 * tol
+        coarse_tol, last_tol = 2.0 * tol, 0.4 * tol
         if not several:
             coarse_tol = 0.2 * tol
         ends = [optimise(level, start, bounds, coarse_tol, None, None) for start in starts]
