@@ -56,7 +56,8 @@ def tune(
         # on subsets evaluations are inexact; where all levels are small they are cheap
         dear = objective.prepared.n_rows >= DEAR
         most = FEW_STEPS if dear else None
-        coarse_tol, last_tol = 2.0 * tol, 0.4 * tol
+        # with many rows it is mostly the worth of a step that ends the last level
+        coarse_tol, last_tol = 2.0 * tol, (0.4 if dear else 0.5) * tol
         if not several:
             coarse_tol = 0.2 * tol
         ends = [optimise(level, start, bounds, coarse_tol, None, None) for start in starts]

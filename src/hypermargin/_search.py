@@ -107,9 +107,9 @@ ends in one of them
         Most evaluations on all rows, for each combination of listed values; the rough looks before
         the descent are not counted.
     tol : float, default=5e-3
-        The search ends when a step changes the smooth loss by less than two fifths of this,
-        relatively; with few rows, where evaluations are cheap, a fifth.  From 4,000 rows on it
-        also ends where a step gains less than three rows.
+        The search ends when a step changes the smooth loss by less than half of this, relatively;
+        with few rows, where evaluations are cheap, a fifth.  From 4,000 rows on it is two fifths,
+        but it also ends where a step gains less than three rows.
     time_budget : float, default=None
         Seconds after which the search returns the best point so far; `refit` comes on top.
         (Scorers that are plain functions get models that scikit-learn fits, which cannot be
