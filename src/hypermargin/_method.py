@@ -17,11 +17,12 @@ LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
 FEW_OF_A_CLASS = 25  # rows of the rarest class that a look should have
 RIVAL = 1.03  # places within this factor of the best one are descended from, too
 DEAR = 4000  # rows from which evaluations on all of them are to be few
+TOL = 5e-3  # the usual tolerance; who asks for a finer one wants more than few evaluations
 WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
 FEW_STEPS = 4  # evaluations of a level, where there are to be few; more if they gain much
 WORTH = 6  # resolutions (of an error half a row each) that one of the last level is to gain
 STARTS = 2  # places from which the first level descends; twice as many if hyperparameters are many,
-# or if it is the only level, three times if that has the minima of a smooth error
+# or if it is the only level, three times if that has the minima of a smooth error or tol is finer
 
 
 def tune(
@@ -37,14 +38,16 @@ def tune(
     """
     space, bounds = objective.space, objective.space.bounds
     several = len(levels) > 1 and len(space) > 0
-    work = objective.prepared.problem.work if several else None
+    # noise of training must stay below the changes that are to be seen
+    finer = min(1.0, tol / TOL)
+    work = objective.prepared.problem.work * finer if several else None
     level = objective.on(levels[0] if several else None, tol=work, leans=several)
     try:
         if not len(space):  # nothing but listed values: a point of a grid
             level(np.empty(0))
             return level.best
         n_starts = STARTS if several and len(space) <= 3 else 2 * STARTS
-        if not several and objective.prepared.targets.classes is not None:
+        if finer < 1.0 or (not several and objective.prepared.targets.classes is not None):
             n_starts = 3 * STARTS
         places = list(lattice(space, n_looks(objective)))
         if not several and len(places) < objective.max_evals:
@@ -55,7 +58,8 @@ def tune(
         starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
         # on subsets evaluations are inexact; where all levels are small they are cheap
         dear = objective.prepared.n_rows >= DEAR
-        most = FEW_STEPS if dear else None
+        few = dear and finer == 1.0
+        most = FEW_STEPS if few else None
         # with many rows it is mostly the worth of a step that ends the last level
         coarse_tol, last_tol = 2.0 * tol, (0.4 if dear else 0.5) * tol
         if not several:
@@ -67,13 +71,14 @@ def tune(
             # which of several minima is the best one often shows only on more rows
             ends = [replace(end, theta=space.drift(end.theta, ratio)) for end in apart(ends)]
             least = min(level(end.theta)[0] for end in ends)
-            near = 1.0 if dear and rows is None else RIVAL
+            near = 1.0 if few and rows is None else RIVAL
             rivals = [end for end in ends if level(end.theta)[0] <= near * least]
             fine, worth = (last_tol, WORTH) if rows is None else (coarse_tol, 1)
             if dear:
-                fine = max(fine, worth * level.resolution / least)
+                fine = max(fine, finer * worth * level.resolution / least)
             ends = [optimise(level, e.theta, bounds, fine, e.curvature, most) for e in rivals]
-            ends = [min(ends, key=lambda end: end.value)]
+            if finer == 1.0:
+                ends = [min(ends, key=lambda end: end.value)]
     except SearchEnded:
         pass
     return level.best

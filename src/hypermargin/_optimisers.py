@@ -126,6 +126,7 @@ def quadratic_model(
     radius = 0.8 if most is None else 0.6
     limit = STEPS[0] + STEPS[1] * len(start)
     enough = most = limit if most is None else most
+    smallest = min(0.02, np.sqrt(tol))  # a curvature of one promises half of tol there
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
     theta = np.clip(start, *bounds.T)
     best = (theta, *value_and_grad(theta))
@@ -139,7 +140,7 @@ def quadratic_model(
         step, promise = _minimise_model(gradient / scale, H, np.column_stack([low, high]))
         if promise <= tol and len(seen) == 1 and promise > 0.0:
             step *= max(1.0, 0.25 / np.abs(step).max())  # a first model deserves one check
-        elif promise <= tol or radius < 0.02 or len(seen) >= enough:
+        elif promise <= tol or radius < smallest or len(seen) >= enough:
             return Found(theta, value, H)
         new = np.clip(theta + step, *bounds.T)
         seen.append((new, *value_and_grad(new)))

@@ -109,7 +109,9 @@ ends in one of them
     tol : float, default=5e-3
         The search ends when a step changes the smooth loss by less than half of this, relatively;
         with few rows, where evaluations are cheap, a fifth.  From 4,000 rows on it is two fifths,
-        but it also ends where a step gains less than three rows.
+        but it also ends where a step gains less than three rows.  Who asks for a finer one gets
+        more of everything: machines are trained more exactly on the way, more starts are followed
+        to the end, and it is `max_evals` that limits the evaluations.
     time_budget : float, default=None
         Seconds after which the search returns the best point so far; `refit` comes on top.
         (Scorers that are plain functions get models that scikit-learn fits, which cannot be
