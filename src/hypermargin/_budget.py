@@ -14,19 +14,51 @@ from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 
+class OutOfTime(Exception):
+    """The budget ended in the middle of work that is of no use by halves."""
+
+
 class Budget:
     """A deadline that solvers ask about between chunks of work, and that can be called off."""
 
     def __init__(self, seconds: float | None = None):
-        self.deadline = None if seconds is None else time.perf_counter() + seconds
+        self.seconds = seconds
+        self._begun = time.perf_counter()
+        self._reserved = 0.0
         self._stopped = threading.Event()
 
     def stop(self) -> None:
         self._stopped.set()
 
     def expired(self) -> bool:
-        late = self.deadline is not None and time.perf_counter() > self.deadline
-        return late or self._stopped.is_set()
+        return self._stopped.is_set() or self._late()
+
+    def _late(self) -> bool:
+        if self.seconds is None:
+            return False
+        return time.perf_counter() - self._begun > self.seconds - self._reserved
+
+    def check(self) -> None:
+        """Raise OutOfTime if the budget has ended."""
+        if self.expired():
+            raise OutOfTime
+
+    def reserve(self, seconds: float) -> None:
+        """Keep time for what comes later: at most half of it all, since that is a guess."""
+        if self.seconds is not None:
+            self._reserved = min(seconds, 0.5 * self.seconds)
+
+    def rest(self) -> Budget:
+        """Return a budget of the time that is left, with what was reserved."""
+        left = Budget(self.seconds)
+        left._begun = self._begun
+        return left
+
+    def unhurried(self) -> Budget:
+        """Return a budget without a deadline, which ends when this one is called off."""
+        endless = Budget()
+        endless._stopped = self._stopped
+        return endless
 
 
 @cache

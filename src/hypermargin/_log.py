@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._budget import Budget
-from ._objective import Visit
+from ._objective import SearchEnded, Visit
 from ._prepare import Prepared
 from ._problem import Evaluation
 from ._scoring import Scoring
@@ -34,7 +34,7 @@ class Entry:
     record: dict[str, Any]
     out: Scores | None
     score: Callable[[], Scores]
-    again: Callable[[], Entry] | None
+    again: Callable[[Budget], Entry] | None
     look: bool
     fault: str | None
     gradient_norm: float
@@ -121,8 +121,8 @@ class Log:
         again = None
         if (evaluate_again := visit.again) is not None and scoring.reads_outputs:
 
-            def again() -> Entry:
-                return self._entry(prepared, listed, space, evaluate_again())
+            def again(budget: Budget) -> Entry:
+                return self._entry(prepared, listed, space, evaluate_again(budget))
 
         state = None if visit.evaluation is None or not on_all else visit.evaluation.state
         return Entry(
@@ -166,17 +166,24 @@ class Log:
 
     def settle(self, entry: Entry, budget: Budget) -> None:
         """Evaluate a point again at the final tolerance, and put that in its place."""
-        if entry.again is None or budget.expired():
+        if entry.again is None:
             return
-        exact = entry.again()
-        if exact.fault is None or not budget.expired():  # else the clock has cut it short
-            self.entries[self.entries.index(entry)] = exact
+        try:
+            exact = entry.again(budget)
+        except SearchEnded:
+            return
+        self.entries[self.entries.index(entry)] = exact
 
     def release(self) -> None:
         """Give the memory of all problems back."""
         for entry in self.entries:
             if entry.prepared is not None:
                 entry.prepared.problem.release()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is a point that could be evaluated."""
+        return any(np.isfinite(entry.record["objective"]) for entry in self.entries)
 
     def kept(self) -> list[Entry]:
         """Return the evaluations on the most rows on which any succeeded, failures included.

@@ -31,11 +31,11 @@ from typing import Any
 
 import numpy as np
 
-from ._budget import Budget, Workers, one_blas_thread
+from ._budget import Budget, OutOfTime, Workers, one_blas_thread
 from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
 from ._losses import FIELDS, Dual, Loss, Rows
-from ._primal import MOST_NEWTON, Features, Newton, OutOfTime, SmoothDual
+from ._primal import MOST_NEWTON, Features, Newton, SmoothDual
 from ._problem import Column, Design, Evaluation, Fold, KernelProblem, Solution
 
 JITTER = 1e-6  # on the diagonal of K(Z, Z), in units of its mean

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._adapter import Targets
-from ._budget import Budget
+from ._budget import Budget, OutOfTime
 from ._criterion import Criterion
 from ._prepare import Prepared
 from ._problem import Evaluation, Problem
@@ -39,7 +38,7 @@ class Visit:
     seconds: float
     rough: bool  # a look: no gradient
     tol: float  # optimality gap that the machines were trained to
-    again: Callable[[], Visit] | None  # evaluates it at the final tolerance; None if that was it
+    again: Callable[[Budget], Visit] | None  # evaluates it at the final tolerance; None if it was
     error: str | None = None
 
 
@@ -72,12 +71,10 @@ class Objective:
         self.record = record
         self.max_evals = max_evals
         self.evaluations_on_all = 0
-        self.visited = False
 
     def over(self) -> bool:
         """Whether the time or the number of evaluations is used up."""
-        late = self.visited and self.budget.expired()
-        return late or self.evaluations_on_all >= self.max_evals
+        return self.budget.expired() or self.evaluations_on_all >= self.max_evals
 
     def on(
         self,
@@ -118,15 +115,13 @@ class Level:
 
         Places are looked at side by side, one per thread.
         """
-        whole, begun = self.objective, threading.Event()
-        problem = whole.prepared.problem
+        whole, problem = self.objective, self.objective.prepared.problem
 
         def look(theta: np.ndarray) -> Visit | None:
-            if (whole.visited or begun.is_set()) and whole.budget.expired():
+            try:
+                return self._measure(theta, LOOK, whole.budget, problem.of_thread(), False)
+            except SearchEnded:
                 return None
-            visit = self._measure(theta, LOOK, problem.of_thread(), differentiate=False)
-            begun.set()
-            return visit
 
         with problem.workers.clock.phase("look"):
             visits = problem.map_evaluations(look, thetas, whole.budget)
@@ -144,19 +139,23 @@ class Level:
             self._known[key] = self._value_and_grad(theta)
         return self._known[key]
 
-    def verify(self, visit: Visit) -> Visit:
+    def verify(self, visit: Visit, budget: Budget) -> Visit:
         """Evaluate a point at the final tolerance; its gradient is good enough as it is."""
         problem, tol = self.objective.prepared.problem, self.objective.tol
-        again = self._measure(visit.theta, tol, problem, differentiate=False)
+        again = self._measure(visit.theta, tol, budget, problem, False)
         return replace(again, gradient=visit.gradient)
+
+    def finish(self, theta: np.ndarray) -> None:
+        """Evaluate and record a point at the final tolerance, however late it is."""
+        whole = self.objective
+        budget, problem = whole.budget.unhurried(), whole.prepared.problem
+        self._note(self._measure(theta, whole.tol, budget, problem, False))
 
     def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         whole = self.objective
-        if whole.visited and whole.budget.expired():
-            raise SearchEnded
         if self.rows is None and whole.evaluations_on_all >= whole.max_evals:
             raise SearchEnded
-        visit = self._measure(theta, self.tol, whole.prepared.problem)
+        visit = self._measure(theta, self.tol, whole.budget, whole.prepared.problem)
         whole.evaluations_on_all += self.rows is None
         self._note(visit)
         if visit.gradient is None:
@@ -179,28 +178,35 @@ class Level:
 
     def _note(self, visit: Visit) -> None:
         """Record a visit, and start from it in future if it is the best."""
-        whole = self.objective
-        # A point that the clock cut short is kept only if there is nothing else.
-        unfinished = visit.evaluation is not None and not visit.evaluation.converged
-        if unfinished and whole.visited and whole.budget.expired():
-            raise SearchEnded
-        whole.visited = True
-        whole.record(visit)
+        self.objective.record(visit)
         if np.isfinite(visit.value) and (self.best is None or visit.value < self.best.value):
             self.best = replace(visit, evaluation=None)  # an evaluation holds a kernel matrix
             if visit.evaluation is not None and not visit.rough:
                 self.state = visit.evaluation.state
 
     def _measure(
-        self, theta: np.ndarray, tol: float, problem: Problem, differentiate: bool = True
+        self,
+        theta: np.ndarray,
+        tol: float,
+        budget: Budget,
+        problem: Problem,
+        differentiate: bool = True,
     ) -> Visit:
-        """Evaluate a point; the tolerance tells whether it is a look."""
+        """Evaluate a point; the tolerance tells whether it is a look.
+
+        What the clock cuts short has a value that no model has: then SearchEnded is raised.
+        """
         clock = time.perf_counter()
         params = self.objective.space.params(theta)
         rough = tol >= LOOK
         try:
-            evaluation, value, gradient = self._evaluate(params, tol, problem, differentiate)
+            budget.check()
+            evaluation, value, gradient = self._evaluate(
+                params, tol, budget, problem, differentiate
+            )
             error = None
+        except OutOfTime:
+            raise SearchEnded from None
         except FloatingPointError as failure:
             evaluation, value, gradient, error = None, np.nan, None, str(failure)
         seconds = time.perf_counter() - clock
@@ -213,7 +219,12 @@ class Level:
         return replace(visit, again=partial(self.verify, replace(visit, evaluation=None)))
 
     def _evaluate(
-        self, params: dict[str, float], tol: float, problem: Problem, differentiate: bool
+        self,
+        params: dict[str, float],
+        tol: float,
+        budget: Budget,
+        problem: Problem,
+        differentiate: bool,
     ) -> tuple[Evaluation, float, dict[str, float] | None]:
         whole = self.objective
         prepared, rough = whole.prepared, tol >= LOOK
@@ -222,9 +233,11 @@ class Level:
             tol=tol * prepared.targets.scale,
             warm=None if rough else self.state,
             rows=self.rows,
-            budget=whole.budget,
+            budget=budget,
             max_iter=20 * self.n_rows if rough else None,
         )
+        if not evaluation.converged:
+            budget.check()
         value, delta = validation_loss(
             evaluation, whole.criterion, prepared, whole.weight, whole.pooled
         )

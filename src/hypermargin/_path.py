@@ -24,6 +24,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ._adapters import Model
+from ._budget import Budget
 from ._linear import LinearCrossValidation, LinearEvaluation, State
 from ._objective import Objective, SearchEnded, Visit, validation_loss
 from ._problem import Evaluation
@@ -173,7 +174,16 @@ class _Walk:
         objective.evaluations_on_all += 1
         params = objective.prepared.model.bare(self.params(at))
         tol *= self.problem.unit
-        return self.problem.evaluate(params, tol=tol, warm=warm, budget=objective.budget, path=path)
+        return self._finished(params, tol, warm, objective.budget, path)
+
+    def _finished(
+        self, params: dict[str, float], tol: float, warm: State | None, budget: Budget, path: bool
+    ) -> LinearEvaluation:
+        """Evaluate a point; what the clock cuts short has a value that no model has."""
+        found = self.problem.evaluate(params, tol=tol, warm=warm, budget=budget, path=path)
+        if not found.converged and budget.expired():
+            raise SearchEnded
+        return found
 
     def node(self, at: Place, tol: float) -> Node:
         """Evaluate a place, warm from the nearest one, and record it."""
@@ -184,7 +194,6 @@ class _Walk:
             self.states[float(at)] = state
         visit = self.visit(at, tol, evaluation, rates, clock)
         self.objective.record(visit)
-        self.objective.visited = True
         score, error = self.rated(evaluation.outputs)
         if np.isnan(score) and len(self.states) < 2:  # it is undefined here; the loss may not be
             self.rate = None
@@ -216,14 +225,11 @@ class _Walk:
             objective.prepared.n_rows, time.perf_counter() - clock, False, tol, again,
         )  # fmt: skip
 
-    def settle(self, at: Place, state: State, gradient: Any) -> Visit:
+    def settle(self, at: Place, state: State, gradient: Any, budget: Budget) -> Visit:
         """Evaluate a place at the final tolerance; its gradient is good enough as it is."""
         clock, objective = time.perf_counter(), self.objective
         params, tol = objective.prepared.model.bare(self.params(at)), objective.tol
-        unit = self.problem.unit
-        evaluation = self.problem.evaluate(
-            params, tol=tol * unit, warm=state, budget=objective.budget
-        )
+        evaluation = self._finished(params, tol * self.problem.unit, state, budget, False)
         return replace(self.visit(at, tol, evaluation, None, clock), gradient=gradient)
 
     def loss(self, evaluation: Evaluation) -> tuple[float, list[np.ndarray]]:
@@ -369,7 +375,6 @@ def follow(objective: Objective, rate: Rate | None) -> Curve | None:
             state = evaluation.state
             visit = walk.visit(at, tol, evaluation, None, clock)
             objective.record(visit)
-            objective.visited = True
             rows.append((walk.params(at)[walk.names[0]], *walk.rated(evaluation.outputs)))
             if at == walk.high:
                 break

@@ -13,7 +13,7 @@ from scipy.linalg import cho_solve
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 
-from ._budget import Budget, Workers
+from ._budget import Budget, OutOfTime, Workers
 from ._compiled import compiled
 from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
@@ -31,10 +31,6 @@ FARTHEST = 0.5  # the largest step that counts for it, in units of the targets
 DAMPING = 0.05  # least curvature of all rows at first, in units of the stiffness
 MOST_NEWTON = 100
 MOST_CG = 500
-
-
-class OutOfTime(Exception):
-    """The budget ended in the middle of a pass over the rows."""
 
 
 class Features:
@@ -88,8 +84,7 @@ class Features:
 
     def _map(self, function: Callable, items: list) -> list:
         def careful(item: object) -> object:
-            if self.budget.expired():
-                raise OutOfTime
+            self.budget.check()
             try:
                 return function(item)
             except FloatingPointError as error:  # raised in a worker it would end the search

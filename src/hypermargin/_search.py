@@ -34,7 +34,7 @@ from ._combinations import Combination, check_landmarks, read_combinations
 from ._criterion import Criterion
 from ._finish import calibrate, fit_best
 from ._log import Entry, Log, best_index, warn
-from ._method import nested_rows, tune
+from ._method import glance, nested_rows, tune
 from ._objective import Objective, check_defined
 from ._optimisers import choose_optimiser
 from ._path import follow, trace, walks
@@ -382,7 +382,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         scoring = log.scoring
         try:
             for one in combinations:
-                if log.entries and budget.expired():
+                if log.succeeded and budget.expired():
                     break
                 try:
                     prepared = prepare(
@@ -407,17 +407,21 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     self.pooled,
                 )
                 self._walk(objective, log, rng)
+                if not log.succeeded and budget.expired():
+                    glance(objective, nested_rows(prepared, rng)[0])
                 if len(combinations) > 1:
                     prepared.problem.release()
             while (best := log.best()).again is not None and not budget.expired():
                 log.settle(best, budget)
+            early = f"reached time_budget={self.time_budget}" if budget.expired() else None
         except KeyboardInterrupt:
             if not log.entries:
                 raise
-            self._warn_early("was interrupted")
-        else:
-            if budget.expired():
-                self._warn_early(f"reached time_budget={self.time_budget}")
+            early = "was interrupted"
+        if (best := log.best()).look:  # nothing was trained to the end: one point is, all the same
+            log.settle(best, Budget())
+        if early is not None:
+            self._warn_early(early, log.best(), len(scoring.y))
         return workers.clock.seconds
 
     def _walk(self, objective: Objective, log: Log, rng: np.random.RandomState) -> None:
@@ -535,11 +539,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         probable.best_estimator_ = self
         return BaseSearchCV.score(probable, X, y, **params)
 
-    def _warn_early(self, why: str) -> None:
-        warn(
-            f"The search {why} before it converged; the best point so far is returned.",
-            ConvergenceWarning,
-        )
+    def _warn_early(self, why: str, best: Entry, n_rows: int) -> None:
+        message = f"The search {why} before it converged; the best point so far is returned"
+        if (n_samples := best.record["n_samples"]) < n_rows:
+            message += f", with its score on {n_samples} of the {n_rows} rows"
+        warn(f"{message}.", ConvergenceWarning)
 
     def _warn_of(self, best: Entry) -> None:
         """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
