@@ -174,3 +174,35 @@ def sum_of_logs(M, K):
     for i in range(K.shape[0]):
         total += _sum_of_logs(M[i], K[i])
     return total
+
+
+@compiled
+def _mixed(code):
+    """Spread the bits of an integer over all of them (splitmix64)."""
+    code ^= code >> np.uint64(30)
+    code *= np.uint64(0xBF58476D1CE4E5B9)
+    code ^= code >> np.uint64(27)
+    code *= np.uint64(0x94D049BB133111EB)
+    return code ^ (code >> np.uint64(31))
+
+
+@compiled
+def row_codes(bits):
+    """Return an integer for every row that equal rows have in common, and others hardly ever."""
+    codes = np.zeros(bits.shape[0], np.uint64)
+    for i in range(bits.shape[0]):
+        for j in range(bits.shape[1]):
+            if bits[i, j] << np.uint64(1) != 0:  # zeros count as none, whatever their sign
+                codes[i] += _mixed(_mixed(bits[i, j]) + np.uint64(j))
+    return codes
+
+
+@compiled
+def sparse_row_codes(bits, indices, indptr):
+    """Do the same for rows of a sparse matrix."""
+    codes = np.zeros(indptr.shape[0] - 1, np.uint64)
+    for i in range(codes.shape[0]):
+        for k in range(indptr[i], indptr[i + 1]):
+            if bits[k] << np.uint64(1) != 0:
+                codes[i] += _mixed(_mixed(bits[k]) + np.uint64(indices[k]))
+    return codes

@@ -328,7 +328,8 @@ class _TrainedDesign:
             self._train(None if warm is None else warm.designs.get(number))
         with problem.workers.clock.phase("outputs"):
             self.outputs = {
-                f: part[np.argsort(view.order[f])] for f, part in self._all_outputs().items()
+                f: view.points.tied(part, view.test[f])[np.argsort(view.order[f])]
+                for f, part in self._all_outputs().items()
             }
 
     def _map(self, function: Callable, items: Any) -> list:
@@ -430,7 +431,8 @@ class _TrainedDesign:
 
     def outputs_at(self, f: int, rows: np.ndarray) -> np.ndarray:
         """Return the outputs of a fold's machines at rows given by their numbers in the data."""
-        return self._outputs(f, self.view.position[rows])
+        at = self.view.position[rows]
+        return self.view.points.tied(self._outputs(f, at), at)
 
     def _outputs(self, f: int, at: np.ndarray | None = None) -> np.ndarray:
         view, i = self.view, self.view.folds.index(f)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ._compiled import exp_below_zero, sum_of_logs
+from ._compiled import exp_below_zero, row_codes, sparse_row_codes, sum_of_logs
 from ._space import Dimension
 
 Params = dict[str, float]
@@ -54,6 +54,23 @@ class Points:
             return Points(self.X.astype(np.float32), self.index)
         X, centre = np.asarray(self.X), np.asarray(self.centre)
         return Points(X.astype(np.float32), self.index, centre.astype(np.float32))
+
+    @cached_property
+    def twins(self) -> np.ndarray | None:
+        """The place of the first point that is equal to each; None if all are different."""
+        first = first_equal(self.X)
+        return None if (first == np.arange(len(self))).all() else first
+
+    def tied(self, outputs: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Give equal points equal outputs, to the bit; `at` are the places of their points here.
+
+        Rounding depends on where a row lies in memory, and that may depend on its label: scores of
+        order or sign would tell equal rows of different labels apart.
+        """
+        if self.twins is None:
+            return outputs
+        _, first, number = np.unique(self.twins[at], return_index=True, return_inverse=True)
+        return outputs[first[number]]
 
     @cached_property
     def square_norms(self) -> np.ndarray:
@@ -95,6 +112,24 @@ class Points:
             mirrored[:, -2], mirrored[:, -1] = factor, rows.lifted[:, -2] * factor
             product = np.matmul(mirrored, other.lifted.T, out=out)
         return product
+
+
+def first_equal(X: Any) -> np.ndarray:
+    """Return, for every row, the number of the first row that is equal to it."""
+    if sparse.issparse(X):
+        codes = sparse_row_codes(_bits(X.data), X.indices, X.indptr)
+    else:
+        codes = row_codes(_bits(X))
+    _, first, number = np.unique(codes, return_index=True, return_inverse=True)
+    first = first[number]
+    repeated = np.flatnonzero(first != np.arange(len(first)))
+    differs = np.asarray((X[repeated] != X[first[repeated]]).sum(axis=1)).ravel() > 0
+    first[repeated[differs]] = repeated[differs]
+    return first
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values, dtype=float).view(np.uint64)
 
 
 def _copied(source: np.ndarray, out: np.ndarray) -> np.ndarray:

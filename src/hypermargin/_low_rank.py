@@ -336,7 +336,8 @@ class _Group:
         }
 
     def outputs_at(self, job: tuple[int, int], rows: np.ndarray) -> np.ndarray:
-        return self.newton.outputs[np.searchsorted(self.rows, rows), self.jobs.index(job)]
+        at = np.searchsorted(self.rows, rows)
+        return self.points.tied(self.newton.outputs[at, self.jobs.index(job)], at)
 
     def pullback(self, delta: Sequence[np.ndarray]) -> Params:
         """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""

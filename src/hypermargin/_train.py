@@ -208,7 +208,7 @@ class _Team:
         self.trainable = np.flatnonzero((dual.lower < dual.upper).any(axis=0))
         self.unit = float(units(dual.target[0], np.array([0, len(members)]))[0])
         self.iterations = np.zeros(self.n_folds, dtype=int)
-        self.r = np.array(dual.target)
+        self.r, self.values = np.array(dual.target), np.zeros(dual.target.shape)
         self.noise, self.bias = np.zeros((2, self.n_folds))
         self.top, self.bottom = np.full(self.n_folds, np.inf), np.zeros(self.n_folds)
         self.known = False  # whether `r` is up to date, at least on the working set
@@ -226,6 +226,7 @@ class _Team:
         if self.beta[folds].any():
             columns = _columns(self.gram, self.members)
             values = self.gram.combine(self.members, self.beta[folds], columns)
+        self.values[folds] = values
         for f, value in zip(folds, values, strict=True):
             self.r[f] = dual.target[f] - dual.ridge[f] * self.beta[f] - value
             # rounding alone makes gaps of this size
@@ -344,12 +345,11 @@ class _Team:
         return self.trainable[chosen[self.trainable]]
 
     def finish(self, tol: float) -> Trained:
-        dual = self.dual
-        values = dual.target - dual.ridge * self.beta - self.r
+        # (recovered from the residuals, values would have rounding errors that know the targets)
         converged = bool((self.gap <= 10 * np.maximum(tol, self.noise)).all())
         iterations = int(self.iterations.max())
         return Trained(
-            self.beta, self.bias, values, self._active(), self.gap, converged, iterations
+            self.beta, self.bias, self.values, self._active(), self.gap, converged, iterations
         )
 
     def _active(self) -> np.ndarray:
