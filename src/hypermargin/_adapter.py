@@ -38,6 +38,7 @@ class Targets:
     classes : the labels that the numbers stand for; None for regressors
     scale : the unit in which outputs and optimality gaps are to be read
     groups : the labels of groups of rows that have hyperparameters of their own, if there are any
+    as_table : whether predictions of a single target have two dimensions, as y had
     """
 
     y: np.ndarray
@@ -45,6 +46,7 @@ class Targets:
     columns: list[Column]
     scale: float
     groups: np.ndarray | None = None
+    as_table: bool = False
     _numbers: dict[str, dict[Any, int]] = field(default_factory=dict, repr=False)
 
     def labels(self, name: str) -> list:

@@ -47,6 +47,13 @@ ADAPTERS: tuple[Adapter, ...] = (
 )
 
 
+class Transformers(Pipeline):
+    """What comes before a machine, fitted whether or not the last of them can tell."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True)
 class Model:
     """An estimator taken apart: the machine at its end, and what comes before it.
@@ -59,7 +66,7 @@ class Model:
     machine: Any
     adapter: Adapter
     prefix: str
-    transformers: Pipeline | None
+    transformers: Transformers | None
     threshold: float | None = None
 
     @property
@@ -156,7 +163,7 @@ def read_model(estimator: Any) -> Model:
                 )
             if prefix.count("__") > 1:  # names from several pipelines may be equal
                 steps = [(f"step{number}", t) for number, (_, t) in enumerate(steps)]
-            before = Pipeline(steps) if steps else None
+            before = Transformers(steps) if steps else None
             return Model(estimator, machine, adapter, prefix, before)
     what = repr(machine) if isinstance(machine, str) else type(machine).__name__
     known = ", ".join(a.estimator.__name__ for a in ADAPTERS)

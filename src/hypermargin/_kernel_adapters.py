@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -120,6 +121,9 @@ class KernelRidgeAdapter(ManyTargets, Adapter):
 
     def loss(self, estimator: Any) -> Loss:
         return Squared()
+
+    def targets(self, y: Any) -> Targets:
+        return replace(super().targets(y), as_table=np.ndim(y) == 2)
 
     def kernel(self, estimator: Any) -> Kernel:
         name = "poly" if estimator.kernel == "polynomial" else estimator.kernel

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_X_y
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import get_routing_for_object, process_routing
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import (
     _check_method_params,
@@ -111,6 +112,7 @@ def prepare(
         Number of landmarks and the seed of their draw; None trains exactly, on all rows.
     """
     fit_params, own = split_params(model, fit_params)
+    given_y = y
     X, y, targets, values = check_inputs(model, X, y, tuned, own)
     sample_weight = _weights(own.get("sample_weight"), len(targets.y))
     values |= model.adapter.values_by_part(model.machine, targets, tuned)
@@ -124,7 +126,7 @@ def prepare(
         designs = _shared_design(model, X, splits, tuned, targets)
     else:
         designs = [
-            _own_design(model, X, y, split, number, fit_params, tuned)
+            _own_design(model, X, given_y, split, number, fit_params, tuned)
             for number, split in enumerate(splits)
         ]
     loss = model.adapter.loss(model.machine)
@@ -234,29 +236,30 @@ def split_params(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split the parameters of `fit` into those of the transformers and those of the machine."""
     given = {name: value for name, value in fit_params.items() if value is not None}
+    if model.prefix and _routing_enabled():
+        own, machine = given, model.whole
+        while isinstance(machine, Pipeline):
+            name, last = machine.steps[-1]
+            own, machine = process_routing(machine, "fit", **own)[name].fit, last
+        wanted: set[str] = set()
+        if model.transformers is not None:
+            wanted = get_routing_for_object(model.transformers).consumes("fit_transform", given)
+        return {name: given[name] for name in wanted}, own
     if given and model.prefix.count("__") > 1:
         raise ValueError(
             f"fit got {sorted(given)}, which cannot be passed on to a Pipeline inside a Pipeline."
         )
-    if model.transformers is not None and _routing_enabled():
-        routed = process_routing(model.whole, "fit", **given)
-        own = routed[model.whole.steps[-1][0]].fit
-        before = [routed[name] for name, _ in model.whole.steps[:-1] if name in routed]
-        wanted = {key for step in before for method in step.values() for key in method}
-        rest = {name: value for name, value in given.items() if name in wanted}
-    else:
-        usable = [n for n in OF_FIT if has_fit_parameter(model.machine, n)]
-        own = {n: given.pop(model.prefix + n) for n in usable if model.prefix + n in given}
-        steps = () if model.transformers is None else model.whole.steps[:-1]
-        known = tuple(f"{name}__" for name, _ in steps)
-        for name in given:
-            if not known or not name.startswith(known):
-                raise TypeError(
-                    f"{type(model.whole).__name__}.fit got an unexpected parameter {name!r}; "
-                    f"{' and '.join(model.prefix + n for n in usable)} can be used here."
-                )
-        rest = given
-    return rest, own
+    usable = [n for n in OF_FIT if has_fit_parameter(model.machine, n)]
+    own = {n: given.pop(model.prefix + n) for n in usable if model.prefix + n in given}
+    steps = () if model.transformers is None else model.whole.steps[:-1]
+    known = tuple(f"{name}__" for name, _ in steps)
+    for name in given:
+        if not known or not name.startswith(known):
+            raise TypeError(
+                f"{type(model.whole).__name__}.fit got an unexpected parameter {name!r}; "
+                f"{' and '.join(model.prefix + n for n in usable)} can be used here."
+            )
+    return given, own
 
 
 def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:

@@ -117,14 +117,17 @@ class Sigmoid:
 def agreeing(P: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Return probabilities whose largest is that of the chosen class.
 
-    Votes, and a threshold at zero, may choose another class than the sigmoid where both are close;
-    there the two are given the same probability, but for a trace.
+    Votes, and a threshold at zero, may choose another class than the sigmoid where some are close;
+    there those are given the same probability, but for a trace.
     """
-    rows, best = np.arange(len(P)), P.argmax(axis=1)
-    other = np.flatnonzero(best != chosen)
-    mean = 0.5 * (P[rows, best] + P[rows, chosen])[other]
+    other = np.flatnonzero(P.argmax(axis=1) != chosen)
+    ours, few = P[other], np.arange(len(other))
+    close = ours >= ours[few, chosen[other], None]
+    mean = (ours * close).sum(axis=1) / close.sum(axis=1)
+    levelled = np.where(close, mean[:, None] * (1 - 1e-9), ours)
+    levelled[few, chosen[other]] = mean * (1 + 1e-9 * (close.sum(axis=1) - 1))
     P = P.copy()
-    P[other, best[other]], P[other, chosen[other]] = mean * (1 - 1e-9), mean * (1 + 1e-9)
+    P[other] = levelled
     return P
 
 

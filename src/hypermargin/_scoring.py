@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.model_selection._validation import _score
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
@@ -167,7 +168,9 @@ class _StandIn(BaseEstimator):
 
 
 class _RegressorStandIn(RegressorMixin, _StandIn):
-    pass
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        values = super().predict(X)
+        return values.reshape(len(X), -1) if self.prepared.targets.as_table else values
 
 
 class _ClassifierStandIn(ClassifierMixin, _StandIn):
@@ -181,7 +184,8 @@ class _ClassifierStandIn(ClassifierMixin, _StandIn):
 
     def score(self, X: np.ndarray, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, without the checks of labels that are known to be fine."""
-        return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
+        right = self.predict(X) == column_or_1d(y)
+        return float(np.average(right, weights=sample_weight))
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
         model = self.prepared.model

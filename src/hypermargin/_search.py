@@ -505,7 +505,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             return best.predict_proba(X)
         model = read_model(getattr(best, "estimator_", best))
         if model.transformers is not None:
-            X = model.whole[:-1].transform(X)
+            X = model.transformers.transform(X)
         outputs = model.adapter.outputs(model.machine, X)
         P = self.calibration_.probabilities(model.adapter.contrasted(outputs)[0])
         if isinstance(best, FixedThresholdClassifier):

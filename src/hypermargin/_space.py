@@ -139,7 +139,8 @@ def read_space(space: Any, defaults: Iterable[str]) -> list[tuple[dict, dict]]:
         for name in part:
             if not isinstance(name, str):
                 raise TypeError(f"space has the key {name!r}; keys must be names of parameters.")
-        listed = {name: _values(name, v) for name, v in part.items() if _is_list(v)}
+        # in the order of their names, as ParameterGrid goes through them
+        listed = {name: _values(name, v) for name, v in sorted(part.items()) if _is_list(v)}
         ranges = {name: v for name, v in part.items() if name not in listed}
         for values in itertools.product(*listed.values()):
             combinations.append((dict(zip(listed, values, strict=True)), ranges))
