@@ -190,7 +190,8 @@ class Adapter:
 
     def outputs(self, estimator: Any, X: Any) -> np.ndarray:
         """Return the outputs of a fitted estimator's machines."""
-        return estimator.predict(X).reshape(X.shape[0], -1)
+        found = estimator.predict(X)
+        return found.reshape(len(found), -1)
 
 
 class WeightedClasses:

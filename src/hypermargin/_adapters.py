@@ -31,6 +31,9 @@ from ._linear_adapters import (
     RidgeClassifierAdapter,
 )
 
+# what a subclass may do in a way of its own, so that our outputs are not what it would say
+ANSWERS = ("fit", "predict", "decision_function", "predict_proba", "predict_log_proba", "score")
+
 ADAPTERS: tuple[Adapter, ...] = (
     SVCAdapter(),
     SVRAdapter(),
@@ -68,6 +71,16 @@ class Model:
     prefix: str
     transformers: Transformers | None
     threshold: float | None = None
+
+    @property
+    def own_methods(self) -> tuple[str, ...]:
+        """Return what the machine, or a pipeline around it, does in a way of its own."""
+        parts = [(self.machine, self.adapter.estimator)]
+        around = self.whole
+        while isinstance(around, Pipeline):
+            parts.append((around, Pipeline))
+            around = around.steps[-1][1]
+        return tuple(n for n in ANSWERS if any(_has_own(part, base, n) for part, base in parts))
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
@@ -146,6 +159,22 @@ class Model:
         return params
 
 
+def _has_own(estimator: Any, base: type, name: str) -> bool:
+    """Whether a class between the estimator's and the base defines a method."""
+    order = type(estimator).__mro__
+    return any(name in vars(kind) for kind in order[: order.index(base)])
+
+
+def _is_of(machine: Any, adapter: Adapter) -> bool:
+    """Whether an adapter is for a machine.
+
+    LogisticRegressionCV, which has a search of its own, is a LogisticRegression without a C.
+    """
+    if not isinstance(machine, adapter.estimator):
+        return False
+    return not {"C", "alpha"}.isdisjoint(machine.get_params(deep=False))
+
+
 def read_model(estimator: Any) -> Model:
     """Take an estimator apart, or say which kinds can be."""
     steps: list[tuple[str, Any]] = []
@@ -155,7 +184,7 @@ def read_model(estimator: Any) -> Model:
         steps += [(n, t) for n, t in before if t is not None and t != "passthrough"]
         machine, prefix = last, prefix + name + "__"
     for adapter in ADAPTERS:
-        if isinstance(machine, adapter.estimator):
+        if _is_of(machine, adapter):
             obstacle = adapter.refuse(machine)
             if obstacle is not None:
                 raise ValueError(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics._scorer import _PassthroughScorer
 
 from ._adapter import Targets
 from ._adapters import Model, read_model
+from ._log import warn
 from ._path import walks
 from ._prepare import (
     Prepared,
@@ -94,6 +96,25 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination]:
             if name not in used:
                 _refuse(name, combinations[0].model)
     return combinations
+
+
+def answer_otherwise(combinations: Sequence[Combination], scorer: Any) -> bool:
+    """Whether a model has methods of its own that scores come from; says what follows from it.
+
+    Its own `score` counts where that is what is asked for.
+    """
+    asks = isinstance(scorer, _PassthroughScorer)
+    found = {}
+    for one in combinations:
+        own = [name for name in one.model.own_methods if name != "score" or asks]
+        if own:
+            found[type(one.model.machine).__name__] = own, one.model.adapter.estimator.__name__
+    for kind, (own, base) in found.items():
+        warn(
+            f"{kind} has its own {' and '.join(own)}: points are scored by models that are fitted "
+            f"in every fold, while the search descends on the loss of {base}."
+        )
+    return bool(found)
 
 
 def _model_with(estimator: Any, listed: Mapping[str, Any]) -> Model:

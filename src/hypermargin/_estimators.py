@@ -56,7 +56,7 @@ class _KernelMachine(BaseEstimator):
         adapter, points, targets = self._adapter, Points.of(X), targets.in_groups(cost_groups)
         self._check_weight(weight, targets)
         values = adapter.values(self) | adapter.values_by_part(self, targets)
-        if "gamma" not in values:
+        if "gamma" in adapter.scalars(self) and "gamma" not in values:
             values["gamma"] = adapter.gamma(self, X)
         problem = CrossValidation(
             [Design(points, np.arange(X.shape[0]), (0,))],

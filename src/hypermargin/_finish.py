@@ -70,6 +70,8 @@ def _install(model: Model, entry: Entry, X: Any) -> bool:
     assert isinstance(adapter, LinearAdapter)
     if prepared is None or model.transformers is not None or not adapter.installs:
         return False
+    if "fit" in model.own_methods:
+        return False
     assert isinstance(prepared.problem, LinearCrossValidation)
     problem, values = prepared.problem, model.bare(entry.point)
     found = problem.refit(values, float(model.machine.tol), entry.state)
@@ -89,6 +91,8 @@ def calibrate(fitted: Any, entry: Entry, threshold: float | None) -> tuple[Any, 
     """
     prepared, evaluation = entry.prepared, entry.evaluation
     if prepared is None or evaluation is None or prepared.targets.classes is None:
+        return None, None
+    if prepared.model.own_methods:  # its outputs may be others than those of the folds
         return None, None
     machine = read_model(fitted).machine
     moved = getattr(machine, "threshold", 0.0) if threshold is None else threshold

@@ -124,7 +124,8 @@ class _OneAgainstRest(WeightedClasses):
         return outputs[:, 0] if len(classes) == 2 else outputs
 
     def outputs(self, estimator: Any, X: Any) -> np.ndarray:
-        return estimator.decision_function(X).reshape(X.shape[0], -1)
+        found = estimator.decision_function(X)
+        return found.reshape(len(found), -1)
 
     def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the differences of outputs: the class with the largest output wins all of its."""

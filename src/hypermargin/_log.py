@@ -241,10 +241,12 @@ class Log:
     def _scores(self, out: list[dict[str, Any]]) -> list[float]:
         """Return the leading score of every fold."""
         scores = [fold["test_scores"] for fold in out]
-        if isinstance(scores[0], dict):
-            leading = self.leading if self.leading in scores[0] else next(iter(scores[0]))
-            scores = [score[leading] for score in scores]
-        return scores
+        named = next((score for score in scores if isinstance(score, dict)), None)
+        if named is None:
+            return scores
+        leading = self.leading if self.leading in named else next(iter(named))
+        # of a fit that failed, a function's names are not known
+        return [s.get(leading, np.nan) if isinstance(s, dict) else s for s in scores]
 
     def _print(self) -> None:
         record = self.entries[-1].record

@@ -323,6 +323,7 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
     def dual(self, rows: Rows, params: Params) -> Dual:
         costs = self.costs(rows, params)
         most = (costs * (rows.y - rows.y.mean()) ** 2).sum(axis=-1, keepdims=True)
+        most = np.where(most > 0.0, most, 1.0)  # equal targets need a bias only, which rows give
         reach, target = 2.0 * np.sqrt(costs * most), np.broadcast_to(rows.y, costs.shape)
         return Dual(target, -reach, reach, self.tubes(rows, params), 0.5 * inverse(costs, 0.0))
 

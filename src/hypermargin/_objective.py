@@ -280,6 +280,26 @@ def check_defined(
             )
 
 
+def _checked(criterion: Criterion, found: Any, outputs: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return what a criterion has found, or say what is wrong with it."""
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"criterion={criterion!r} returned {type(found).__name__}; it must return a value and "
+            "a gradient."
+        )
+    value, gradient = found
+    if np.shape(value) != () or not np.issubdtype(np.asarray(value).dtype, np.number):
+        raise ValueError(
+            f"criterion={criterion!r} returned {value!r} for a value; it must be a number."
+        )
+    if np.shape(gradient) != outputs.shape:
+        raise ValueError(
+            f"criterion={criterion!r} returned a gradient of shape {np.shape(gradient)}; it must "
+            f"have that of the outputs, {outputs.shape}."
+        )
+    return float(value), np.asarray(gradient, dtype=float)
+
+
 def validation_loss(
     evaluation: Evaluation,
     criterion: Criterion,
@@ -295,7 +315,7 @@ def validation_loss(
 
     def apply(outputs: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
         read, T = adapter.contrasted(outputs)
-        value, delta = criterion(read, y[rows], weight[rows])
+        value, delta = _checked(criterion, criterion(read, y[rows], weight[rows]), read)
         return value, delta if T is None else delta @ T.T
 
     if not pooled:

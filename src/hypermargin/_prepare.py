@@ -71,6 +71,18 @@ class Prepared:
         return self.model.assembled(point, self.problem.values, self.targets)
 
 
+def canonical(X: Any) -> Any:
+    """Return X; a copy, if it is sparse and its entries are not in order, or some are in parts.
+
+    libsvm sorts the entries of what it is given in place, and takes one part for the whole.
+    """
+    if not hasattr(X, "sum_duplicates") or getattr(X, "has_canonical_format", True):
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
 def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list[Split]:
     """Draw the folds, once, as row numbers (given as numbers from either end, or as masks)."""
     rows = np.arange(_num_samples(X))

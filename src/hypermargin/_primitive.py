@@ -94,6 +94,12 @@ def value_and_grad(
     [0, 2]
     """
     model = _model_at(estimator, params)
+    for name in {"fit", "decision_function"}.intersection(model.own_methods):
+        base = model.adapter.estimator.__name__
+        raise ValueError(
+            f"{type(model.machine).__name__} has its own {name}, which cannot be differentiated; "
+            f"give {base}."
+        )
     X, y = indexable(X, y)
     splits = draw_folds(check_cv(cv, y, classifier=is_classifier(estimator)), X, y, {})
     # where scikit-learn routes metadata, steps of a pipeline are not named

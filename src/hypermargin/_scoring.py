@@ -41,11 +41,14 @@ class Scoring:
     score_params: Mapping[str, Any]
     error_score: Any
     return_train_score: bool
+    by_fitting: bool = False  # whether models answer in ways that no stand-in knows
 
     @property
     def reads_outputs(self) -> bool:
         """Whether all scorers are of the kind that a stand-in can answer."""
         scorers = self.scorer
+        if self.by_fitting:
+            return False
         each = scorers._scorers.values() if isinstance(scorers, _MultimetricScorer) else [scorers]
         return all(isinstance(s, (_BaseScorer, _PassthroughScorer)) for s in each)
 
@@ -235,6 +238,20 @@ def calibration(
     if len(np.unique(y[weight > 0])) < len(np.asarray(prepared.targets.classes)):
         return None
     return Sigmoid(prepared.model.adapter.contrasted(outputs)[0], y, weight).calibration
+
+
+def check_same_names(scores: Sequence[Any]) -> None:
+    """Say so if a scorer that returns a dict does not always return the same names."""
+    first = next((score for score in scores if isinstance(score, dict)), None)
+    if first is None:
+        return
+    for score in scores:
+        known = score.keys() if isinstance(score, dict) else ()
+        if set(known) != set(first):
+            raise ValueError(
+                f"scoring returned scores named {list(first)} and, of another fit, {list(known)}; "
+                "it must return the same names every time."
+            )
 
 
 def default_surrogate_message(scorer: Any, surrogate: Criterion) -> str:

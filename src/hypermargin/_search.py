@@ -24,13 +24,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_method_params,
     _check_sample_weight,
+    _num_samples,
     check_is_fitted,
 )
 
 from ._adapter import Targets
-from ._adapters import read_model
+from ._adapters import Model, read_model
 from ._budget import Budget, Workers, one_blas_thread
-from ._combinations import Combination, check_landmarks, read_combinations
+from ._combinations import Combination, answer_otherwise, check_landmarks, read_combinations
 from ._criterion import Criterion
 from ._finish import calibrate, fit_best
 from ._log import Entry, Log, best_index, warn
@@ -40,11 +41,12 @@ from ._optimisers import choose_optimiser
 from ._path import follow, trace, walks
 from ._prepare import (
     TransformerFailed,
+    canonical,
     draw_folds,
     prepare,
 )
 from ._probability import agreeing
-from ._scoring import Scoring, default_surrogate_message, with_threshold
+from ._scoring import Scoring, check_same_names, default_surrogate_message, with_threshold
 from .criteria import criterion_for, read_criterion
 
 
@@ -275,12 +277,23 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 check_landmarks(one.model, self.rank, self.exact_refit)
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
+        X = canonical(X)
         params = _check_method_params(X, params=params)
         routed = self._get_routed_params_for_fit(params)
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = draw_folds(cv, X, y, routed.splitter.split)
+        weight = routed.scorer.score.get("sample_weight")
+        weight = _check_sample_weight(weight, np.empty((_num_samples(X), 1)), dtype=float)
+        criteria, surrogates = [], {}
         for one in combinations:
             targets = one.check(X, y, routed.estimator.fit, self.method)
+            criterion, is_own = self._criterion(scorers, one.model, targets)
+            check_defined(criterion, targets, [test for _, test in splits], weight, self.pooled)
+            criteria.append(criterion)
+            if not is_own:
+                surrogates[criterion.label] = criterion
+        for surrogate in surrogates.values():
+            warn(default_surrogate_message(self._leading(scorers), surrogate))
         scoring = Scoring(
             scorers,
             X,
@@ -289,19 +302,14 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             routed.scorer.score,
             self.error_score,
             self.return_train_score,
+            answer_otherwise(combinations, scorers),
         )
         by_loss = self.criterion is not None and self.scoring is None
         first = self.method == "path"  # chu-2015 takes the first of equal scores
         log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss, first)
-        criterion = self._criterion(scorers, targets)
-        weight = routed.scorer.score.get("sample_weight")
-        weight = _check_sample_weight(weight, np.empty((len(targets.y), 1)), dtype=float)
-        check_defined(criterion, targets, [test for _, test in splits], weight, self.pooled)
         with one_blas_thread:
-            seconds = self._search(combinations, criterion, weight, splits, log)
+            seconds = self._search(combinations, criteria, weight, splits, log)
         results = self._collect(log, len(splits))
-        for doubt in one.model.adapter.doubts(one.model.machine, targets):
-            warn(f"The refitted model may differ from the search: {doubt}.")
 
         if hasattr(self, "curve_"):
             del self.curve_  # that of an earlier fit
@@ -343,18 +351,19 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             return self.refit if isinstance(self.refit, str) else next(iter(scorers._scorers))
         return self.refit if isinstance(self.refit, str) else None
 
-    def _criterion(self, scorers: Any, targets: Targets) -> Criterion:
-        """Return what to descend on, and say so if it is not the leading score's own form."""
-        classifies = is_classifier(self.estimator)
-        logits = hasattr(read_model(self.estimator).adapter, "probabilities")
+    def _criterion(self, scorers: Any, model: Model, targets: Targets) -> tuple[Criterion, bool]:
+        """Return what to descend on, and whether it is the leading score's own form."""
+        logits = hasattr(model.adapter, "probabilities")
         if self.criterion is not None:
-            return read_criterion(self.criterion, targets.classes, logits)
+            return read_criterion(self.criterion, targets.classes, logits), True
+        classes = targets.classes
+        return criterion_for(self._leading(scorers), classes is not None, classes, logits)
+
+    def _leading(self, scorers: Any) -> Any:
+        """Return the leading scorer."""
         if isinstance(scorers, _MultimetricScorer):
-            scorers = scorers._scorers[self._leading_metric(scorers)]
-        criterion, is_own = criterion_for(scorers, classifies, targets.classes, logits)
-        if not is_own:
-            warn(default_surrogate_message(scorers, criterion))
-        return criterion
+            return scorers._scorers[self._leading_metric(scorers)]
+        return scorers
 
     @staticmethod
     def _select_best_index(refit: Any, refit_metric: str, results: dict[str, Any]) -> int:
@@ -366,7 +375,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     def _search(
         self,
         combinations: list[Combination],
-        criterion: Criterion,
+        criteria: list[Criterion],
         weight: np.ndarray,
         splits: list,
         log: Log,
@@ -381,7 +390,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         memory = self.memory_limit * 2**20
         scoring = log.scoring
         try:
-            for one in combinations:
+            for one, criterion in zip(combinations, criteria, strict=True):
                 if log.succeeded and budget.expired():
                     break
                 try:
@@ -457,6 +466,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         _warn_or_raise_about_fit_failures(out, self.error_score)
         if callable(self.scoring):
             _insert_error_scores(out, self.error_score)
+        check_same_names([fold["test_scores"] for fold in out])
         extra = {
             "objective": [entry.record["objective"] for entry in kept],
             "gradient_norm": [entry.gradient_norm for entry in kept],
@@ -468,8 +478,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _refit(self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
         clock = time.perf_counter()
-        params, wrapped = dict(self.best_params_), read_model(self.estimator).wrapping
-        threshold = params.pop("threshold") if wrapped and "threshold" in params else None
+        params = dict(self.best_params_)
+        wrapped = "threshold" not in self.estimator.get_params()
+        threshold = params.pop("threshold", None) if wrapped else None
         best = clone(self.estimator).set_params(**clone(params, safe=False))
         fit_best(best, entry, X, y, fit_params, self.rank is not None, self.exact_refit)
         self.calibration_, self.probability_cut_ = calibrate(best, entry, threshold)
@@ -551,6 +562,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             f"{best.spell(name)}={best.point[name]:.4g} is on the bound {bound:.4g} of its range"
             for name, bound in best.space.on_bound(best.point).items()
         ]
+        if best.prepared is not None:
+            model, targets = best.prepared.model, best.prepared.targets
+            for doubt in model.adapter.doubts(model.machine, targets):
+                warn(f"The refitted model may differ from the search: {doubt}.")
         if on_bound:
             warn(f"The best {', '.join(on_bound)}; a wider range in space may do better.")
         if best.fault is not None:
