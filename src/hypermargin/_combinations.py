@@ -8,8 +8,9 @@ from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.metrics._scorer import _PassthroughScorer
+from sklearn.pipeline import Pipeline
 
 from ._adapter import Targets
 from ._adapters import Model, read_model
@@ -78,23 +79,77 @@ class Combination:
         return Space(dimensions)
 
 
-def read_combinations(estimator: Any, space: Any) -> list[Combination]:
+@dataclass(frozen=True)
+class Refused:
+    """Listed values that do not suit the estimator, and what was said of them."""
+
+    listed: dict[str, Any]
+    whole: Any
+    error: Exception
+
+
+def check_combination(
+    one: Combination | Refused, X: Any, y: Any, fit_params: Mapping[str, Any], method: str
+) -> tuple[Combination, Targets] | Refused:
+    """Return a combination and its targets, or what the estimator itself has against it.
+
+    Raises what we have against it, if the estimator has nothing.
+    """
+    try:
+        if isinstance(one, Refused):
+            raise one.error
+        return one, one.check(X, y, fit_params, method)
+    except (ValueError, TypeError) as error:
+        whole = one.whole if isinstance(one, Refused) else one.model.whole
+        return Refused(one.listed, whole, own_error(whole, one.listed, y, error))
+
+
+def own_error(whole: Any, listed: Mapping[str, Any], y: Any, ours: Exception) -> Exception:
+    """Return what an estimator says of listed values of which we have said `ours`.
+
+    Its machine is asked to fit a few rows of our making, which it can with any parameters that it
+    accepts.  If it says nothing, or nothing was listed, `ours` is raised.
+    """
+    machine = whole
+    while isinstance(machine, Pipeline):
+        machine = machine.steps[-1][1]
+    labels = np.array([0.0, 1.0])
+    if is_classifier(machine):
+        labels = np.repeat(np.unique(np.asarray(y)), 2)
+    if listed:
+        try:
+            clone(machine).fit(np.eye(len(labels)), labels)
+        except Exception as error:
+            error.__context__ = None  # not `ours`, which says the same in other words
+            return error
+    raise ours
+
+
+def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]:
     """Read a space, and check it as far as that needs no data."""
     defaults = read_model(estimator).hyperparameters if space is None else ()
-    combinations, used = [], set[str]()
-    parts = read_space(space, defaults)
+    combinations: list[Combination | Refused] = []
+    used, parts = set[str](), read_space(space, defaults)
     for listed, ranges in parts:
-        model = _model_with(estimator, listed)
+        whole, threshold = _with_values(estimator, listed)
+        try:
+            model = _model_with(whole, threshold)
+        except (ValueError, TypeError) as error:
+            if not listed:
+                raise
+            combinations.append(Refused(listed, whole, error))
+            continue
         tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
         for name, spec in tunable.items():
             for place, one in entries(name, spec, model.is_by_part(name)).items():
                 read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
         used |= tunable.keys()
         combinations.append(Combination(listed, tunable, model))
+    known = next((one.model for one in combinations if isinstance(one, Combination)), None)
     for _, ranges in parts:
         for name in ranges:
-            if name not in used:
-                _refuse(name, combinations[0].model)
+            if name not in used and known is not None:
+                _refuse(name, known)
     return combinations
 
 
@@ -104,25 +159,31 @@ def answer_otherwise(combinations: Sequence[Combination], scorer: Any) -> bool:
     Its own `score` counts where that is what is asked for.
     """
     asks = isinstance(scorer, _PassthroughScorer)
-    found = {}
+    warnings, found = set(), False
     for one in combinations:
         own = [name for name in one.model.own_methods if name != "score" or asks]
-        if own:
-            found[type(one.model.machine).__name__] = own, one.model.adapter.estimator.__name__
-    for kind, (own, base) in found.items():
-        warn(
-            f"{kind} has its own {' and '.join(own)}: points are scored by models that are fitted "
-            f"in every fold, while the search descends on the loss of {base}."
-        )
-    return bool(found)
+        found = found or bool(own)
+        if own and one.ranges:
+            warnings.add(
+                f"{type(one.model.machine).__name__} has its own {' and '.join(own)}: points are "
+                "scored by models that are fitted in every fold, while the search descends on the "
+                f"loss of {one.model.adapter.estimator.__name__}."
+            )
+    for message in sorted(warnings):
+        warn(message)
+    return found
 
 
-def _model_with(estimator: Any, listed: Mapping[str, Any]) -> Model:
-    """Return the model that has the listed values, a threshold that wraps it included."""
+def _with_values(estimator: Any, listed: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the estimator with listed values, and a threshold that is to wrap it, if any."""
     values = clone(dict(listed), safe=False)
-    known = estimator.get_params()
-    threshold = None if "threshold" in known else values.pop("threshold", None)
-    model = read_model(clone(estimator).set_params(**values))
+    threshold = None if "threshold" in estimator.get_params() else values.pop("threshold", None)
+    return clone(estimator).set_params(**values), threshold
+
+
+def _model_with(whole: Any, threshold: Any) -> Model:
+    """Return the model that an estimator is, with a threshold that wraps it or without."""
+    model = read_model(whole)
     model.machine._validate_params()
     if threshold is None:
         return model

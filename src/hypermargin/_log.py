@@ -83,8 +83,7 @@ class Log:
         def record(visit: Visit) -> None:
             self.entries.append(self._entry(prepared, listed, space, visit))
             self._forget()
-            if self.verbose > 0:
-                self._print()
+            self._print()
 
         return record
 
@@ -93,12 +92,12 @@ class Log:
     ) -> Entry:
         scoring, out = self.scoring, None
         on_all = visit.n_rows == prepared.n_rows
-        # looks at part of the rows are many and cheap; scoring them would cost more than they do,
-        # and what their outputs on training rows come from is gone by now
-        wanted = on_all and (scoring.reads_outputs or not visit.rough)
-        if not visit.rough if scoring.return_train_score else wanted:
+        # looks are many and cheap; scoring them would cost more than they do.  Scores on training
+        # rows cannot be made later: what the outputs there come from is gone by then
+        if not visit.rough and (on_all or scoring.return_train_score):
             out = scoring.score(prepared, visit)
-        fault, outputs, kept = visit.error, None, None
+        fault = None if visit.error is None else "failed"
+        outputs = kept = None
         if visit.evaluation is not None:
             fault = None if visit.evaluation.converged else "did not converge"
             kept = visit.evaluation.outputs_only()
@@ -222,7 +221,7 @@ class Log:
 
     def fail(self, listed: Mapping[str, Any], n_folds: int, error: Exception) -> None:
         """Log that a combination of listed values could not be fitted."""
-        out = self.scoring.failures(str(error), n_folds)
+        out = self.scoring.failures(error, n_folds)
         record = {
             "params": dict(listed),
             "objective": np.nan,
@@ -232,8 +231,9 @@ class Log:
             "n_samples": len(self.scoring.y),
             "tol": np.nan,
         }
-        entry = Entry(record, out, lambda: out, None, False, str(error), np.nan, Space({}), {})
+        entry = Entry(record, out, lambda: out, None, False, "failed", np.nan, Space({}), {})
         self.entries.append(entry)
+        self._print()
 
     def _mean_score(self, out: list[dict[str, Any]]) -> float:
         return float(np.mean(self._scores(out)))
@@ -249,16 +249,34 @@ class Log:
         return [s.get(leading, np.nan) if isinstance(s, dict) else s for s in scores]
 
     def _print(self) -> None:
-        record = self.entries[-1].record
+        """Print a line on the last entry, and at `verbose` above 2 one for each of its folds."""
+        if self.verbose <= 0:
+            return
+        record, out = self.entries[-1].record, self.entries[-1].out
         params = ", ".join(
             f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
             for name, value in record["params"].items()
         )
+        score = "" if out is None else f"mean score {record['score']:.5g}, "
         print(
             f"[{len(self.entries):3d}] n={record['n_samples']}: {params}; "
-            f"objective={record['objective']:.5g}, score={record['score']:.5g}, "
-            f"{record['seconds']:.2f} s"
+            f"objective={record['objective']:.5g}, {score}{record['seconds']:.2f} s"
         )
+        for number, fold in enumerate((out or []) if self.verbose > 2 else [], start=1):
+            seconds = fold["fit_time"] + fold["score_time"]
+            print(f"[CV {number}/{len(out or [])}] END {params};{_spelt(fold)} {seconds:.2f} s")
+
+
+def _spelt(fold: Mapping[str, Any]) -> str:
+    """Return the scores of a fold as GridSearchCV prints them."""
+    test, train = fold["test_scores"], fold.get("train_scores")
+    if not isinstance(test, dict):
+        both = f"{test:.3f}" if train is None else f"(train={train:.3f}, test={test:.3f})"
+        return f" score={both}"
+    parts = {name: f"test={test[name]:.3f}" for name in sorted(test)}
+    if train is not None:
+        parts = {name: f"train={train[name]:.3f}, {part}" for name, part in parts.items()}
+    return "".join(f" {name}: ({part})" for name, part in parts.items())
 
 
 def best_index(scores: np.ndarray, losses: np.ndarray) -> int:

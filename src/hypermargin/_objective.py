@@ -39,7 +39,7 @@ class Visit:
     rough: bool  # a look: no gradient
     tol: float  # optimality gap that the machines were trained to
     again: Callable[[Budget], Visit] | None  # evaluates it at the final tolerance; None if it was
-    error: str | None = None
+    error: Exception | None = None
 
 
 class Objective:
@@ -208,7 +208,9 @@ class Level:
         except OutOfTime:
             raise SearchEnded from None
         except FloatingPointError as failure:
-            evaluation, value, gradient, error = None, np.nan, None, str(failure)
+            # what its frames refer to, such as a kernel matrix, is not to be kept
+            evaluation, value, gradient = None, np.nan, None
+            error = failure.with_traceback(None)
         seconds = time.perf_counter() - clock
         visit = Visit(
             theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, tol, None,

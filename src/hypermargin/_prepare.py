@@ -45,7 +45,11 @@ THRESHOLD = Dimension(-4.0, 4.0, "linear", usual=(-1.0, 1.0))
 
 
 class TransformerFailed(Exception):
-    """A transformer could not be fitted inside a fold; the cause is chained to it."""
+    """A transformer could not be fitted inside a fold, because of `cause`."""
+
+    def __init__(self, cause: Exception):
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 @dataclass(frozen=True)
@@ -372,7 +376,7 @@ def _own_design(
             transformers.transform(X_test),
         ]
     except Exception as error:
-        raise TransformerFailed(str(error)) from error
+        raise TransformerFailed(error) from error
     linear = model.adapter.linear
     dtype = [np.float64, np.float32] if linear else np.float64
     parts = [

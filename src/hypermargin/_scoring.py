@@ -9,6 +9,7 @@ they get the real estimator, fitted on the fold by scikit-learn.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,7 +79,7 @@ class Scoring:
             except Exception as error:
                 if self.error_score == "raise":
                     raise
-                return self.failures(repr(error), 1)[0]
+                return self.failures(error, 1)[0]
         clock = time.perf_counter()
         result = {
             "fit_error": None,
@@ -117,12 +118,12 @@ class Scoring:
             model = with_threshold(model, threshold)
         return model, time.perf_counter() - clock
 
-    def failures(self, error: str, n_folds: int) -> list[dict[str, Any]]:
+    def failures(self, error: Exception, n_folds: int) -> list[dict[str, Any]]:
         """Return what to report of a point that could not be fitted."""
         if self.error_score == "raise":
-            raise FloatingPointError(error)
+            raise error
         result = {
-            "fit_error": error,
+            "fit_error": "".join(traceback.format_exception(error)),
             "test_scores": self._error_scores(),
             "n_test_samples": 0,
             "fit_time": 0.0,

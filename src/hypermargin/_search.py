@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -31,7 +31,15 @@ from sklearn.utils.validation import (
 from ._adapter import Targets
 from ._adapters import Model, read_model
 from ._budget import Budget, Workers, one_blas_thread
-from ._combinations import Combination, answer_otherwise, check_landmarks, read_combinations
+from ._combinations import (
+    Combination,
+    Refused,
+    answer_otherwise,
+    check_combination,
+    check_landmarks,
+    own_error,
+    read_combinations,
+)
 from ._criterion import Criterion
 from ._finish import calibrate, fit_best
 from ._log import Entry, Log, best_index, warn
@@ -50,12 +58,25 @@ from ._scoring import Scoring, check_same_names, default_surrogate_message, with
 from .criteria import criterion_for, read_criterion
 
 
-def _calibrated(search: Any) -> bool:
-    """Whether there are probabilities, the model's own or ours."""
-    best = getattr(search, "best_estimator_", None)
-    if best is None:  # before fit, scikit-learn asks the estimator
-        return hasattr(search.estimator, "predict_proba") or is_classifier(search.estimator)
-    return hasattr(best, "predict_proba") or search.calibration_ is not None
+def _has_probabilities(name: str) -> Callable[[Any], bool]:
+    """Return whether a search has the method `name`: the model has probabilities, or we do."""
+
+    def check(search: Any) -> bool:
+        _check_refit(search, name)
+        best = getattr(search, "best_estimator_", None)
+        if best is None:  # before fit, scikit-learn asks the estimator
+            return hasattr(search.estimator, "predict_proba") or is_classifier(search.estimator)
+        return hasattr(best, "predict_proba") or search.calibration_ is not None
+
+    return check
+
+
+Plan = tuple[Combination, Criterion] | Refused  # with what the search is to descend on
+
+
+def _descends(plan: Plan) -> bool:
+    """Whether there are ranges to search, and not just listed values."""
+    return not isinstance(plan, Refused) and bool(plan[0].ranges)
 
 
 class GradientSearchCV(BaseSearchCV):
@@ -98,7 +119,7 @@ ends in one of them
     cv : int, splitter or iterable, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`.  Folds are drawn once.
     verbose : int, default=0
-        Above 0, a line is printed for every evaluation.
+        Above 0, a line is printed for every evaluation; above 2, also one for each of its folds.
     error_score : "raise" or numeric, default=np.nan
         Score of a point that cannot be evaluated.
     return_train_score : bool, default=False
@@ -147,6 +168,10 @@ ends in one of them
         all rows are inside their margins until solutions no longer change, every fold starting from
         its last solution, as LIBLINEAR's option -C does.  "auto" is "curve" where that can be, else
         "gradient".
+    param_grid : dict or list of dicts, default=None
+        Another name of `space`, the one that :class:`~sklearn.model_selection.GridSearchCV` has.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Has no effect: nothing is dispatched to other processes.
 
     Attributes
     ----------
@@ -193,8 +218,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **{k: v for k, v in BaseSearchCV._parameter_constraints.items() if k != "pre_dispatch"},
+        **BaseSearchCV._parameter_constraints,
         "space": [dict, list, tuple, None],
+        "param_grid": [dict, list, tuple, None],
         "random_state": ["random_state"],
         "max_evals": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -229,6 +255,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         criterion: Any = None,
         pooled: bool = True,
         method: str = "auto",
+        param_grid: Any = None,
+        pre_dispatch: Any = "2*n_jobs",
     ):
         super().__init__(
             estimator=estimator,
@@ -237,6 +265,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             refit=refit,
             cv=cv,
             verbose=verbose,
+            pre_dispatch=pre_dispatch,
             error_score=error_score,
             return_train_score=return_train_score,
         )
@@ -251,6 +280,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.criterion = criterion
         self.pooled = pooled
         self.method = method
+        self.param_grid = param_grid
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **params: Any) -> GradientSearchCV:
@@ -271,9 +301,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         -------
         self : GradientSearchCV
         """
-        combinations = read_combinations(self.estimator, self.space)
+        combinations = read_combinations(self.estimator, self._given_space())
+        usable = [one for one in combinations if isinstance(one, Combination)]
         if self.rank is not None:
-            for one in combinations:
+            for one in usable:
                 check_landmarks(one.model, self.rank, self.exact_refit)
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
@@ -284,16 +315,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         splits = draw_folds(cv, X, y, routed.splitter.split)
         weight = routed.scorer.score.get("sample_weight")
         weight = _check_sample_weight(weight, np.empty((_num_samples(X), 1)), dtype=float)
-        criteria, surrogates = [], {}
-        for one in combinations:
-            targets = one.check(X, y, routed.estimator.fit, self.method)
-            criterion, is_own = self._criterion(scorers, one.model, targets)
-            check_defined(criterion, targets, [test for _, test in splits], weight, self.pooled)
-            criteria.append(criterion)
-            if not is_own:
-                surrogates[criterion.label] = criterion
-        for surrogate in surrogates.values():
-            warn(default_surrogate_message(self._leading(scorers), surrogate))
+        plans = self._plans(combinations, scorers, X, y, routed.estimator.fit, splits, weight)
         scoring = Scoring(
             scorers,
             X,
@@ -302,13 +324,14 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             routed.scorer.score,
             self.error_score,
             self.return_train_score,
-            answer_otherwise(combinations, scorers),
+            answer_otherwise(usable, scorers),
         )
         by_loss = self.criterion is not None and self.scoring is None
-        first = self.method == "path"  # chu-2015 takes the first of equal scores
+        # grids and chu-2015 take the first of equal scores
+        first = self.method == "path" or not any(_descends(plan) for plan in plans)
         log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss, first)
         with one_blas_thread:
-            seconds = self._search(combinations, criteria, weight, splits, log)
+            seconds = self._search(plans, weight, splits, log)
         results = self._collect(log, len(splits))
 
         if hasattr(self, "curve_"):
@@ -346,6 +369,40 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             log.release()
         return self
 
+    def _plans(
+        self,
+        combinations: Sequence[Combination | Refused],
+        scorers: Any,
+        X: Any,
+        y: Any,
+        fit_params: Mapping[str, Any],
+        splits: list,
+        weight: np.ndarray,
+    ) -> list[Plan]:
+        """Check every combination, and say what to descend on where that is not the score."""
+        plans: list[Plan] = []
+        surrogates: dict[str, Criterion] = {}
+        for one in combinations:
+            checked = check_combination(one, X, y, fit_params, self.method)
+            if isinstance(checked, Refused):
+                plans.append(checked)
+                continue
+            good, targets = checked
+            criterion, is_own = self._criterion(scorers, good.model, targets)
+            check_defined(criterion, targets, [test for _, test in splits], weight, self.pooled)
+            plans.append((good, criterion))
+            if good.ranges and not is_own:
+                surrogates[criterion.label] = criterion
+        for surrogate in surrogates.values():
+            warn(default_surrogate_message(self._leading(scorers), surrogate))
+        return plans
+
+    def _given_space(self) -> Any:
+        """Return the space, by whichever of its two names it was given."""
+        if self.space is None or self.param_grid is None:
+            return self.param_grid if self.space is None else self.space
+        raise ValueError("space and param_grid are two names of the same; give one of them.")
+
     def _leading_metric(self, scorers: Any) -> str | None:
         if isinstance(scorers, _MultimetricScorer):
             return self.refit if isinstance(self.refit, str) else next(iter(scorers._scorers))
@@ -374,8 +431,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _search(
         self,
-        combinations: list[Combination],
-        criteria: list[Criterion],
+        plans: list[Plan],
         weight: np.ndarray,
         splits: list,
         log: Log,
@@ -390,18 +446,24 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         memory = self.memory_limit * 2**20
         scoring = log.scoring
         try:
-            for one, criterion in zip(combinations, criteria, strict=True):
+            for plan in plans:
                 if log.succeeded and budget.expired():
                     break
+                if isinstance(plan, Refused):
+                    log.fail(plan.listed, len(splits), plan.error)
+                    continue
+                one, criterion = plan
                 try:
                     prepared = prepare(
                         one.model, scoring.X, scoring.y, splits, scoring.fit_params, one.names,
                         memory, workers, self.rank, seed,
                     )  # fmt: skip
                 except TransformerFailed as error:
-                    if self.error_score == "raise":
-                        raise (error.__cause__ or error) from None
-                    log.fail(one.listed, len(splits), error)
+                    log.fail(one.listed, len(splits), error.cause)
+                    continue
+                except (ValueError, TypeError) as error:
+                    theirs = own_error(one.model.whole, one.listed, scoring.y, error)
+                    log.fail(one.listed, len(splits), theirs)
                     continue
                 space = one.space(prepared)
                 objective = Objective(
@@ -418,7 +480,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 self._walk(objective, log, rng)
                 if not log.succeeded and budget.expired():
                     glance(objective, nested_rows(prepared, rng)[0])
-                if len(combinations) > 1:
+                if len(plans) > 1:
                     prepared.problem.release()
             while (best := log.best()).again is not None and not budget.expired():
                 log.settle(best, budget)
@@ -491,7 +553,30 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
 
-    @available_if(lambda self: _calibrated(self))
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False  # data become NumPy arrays here, whatever the estimator does
+        return tags
+
+    @available_if(_has_probabilities("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        if hasattr(self.best_estimator_, "predict_log_proba"):
+            return self.best_estimator_.predict_log_proba(X)
+        with np.errstate(divide="ignore"):  # zero has the logarithm -inf
+            return np.log(self.predict_proba(X))
+
+    @available_if(_has_probabilities("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class.
 
@@ -509,7 +594,6 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
-        _check_refit(self, "predict_proba")
         check_is_fitted(self)
         best = self.best_estimator_
         if hasattr(best, "predict_proba"):

@@ -165,12 +165,25 @@ def entries(name: str, spec: Any, by_part: bool) -> dict[str, Any]:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, range, np.ndarray))
+    """Whether something is values to go through, as sequences are but for strings and ranges.
+
+    A tuple is a range if it has numbers for bounds, and no more than a scale beside them.
+    """
+    if not isinstance(value, tuple):
+        return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
+    bounds, rest = value[:2], value[2:]
+    if len(bounds) < 2 or any(isinstance(bound, str) for bound in bounds):
+        return True
+    if not any(isinstance(bound, Real) and not isinstance(bound, bool) for bound in bounds):
+        return True
+    return bool(rest) and all(isinstance(each, Real) for each in rest)
 
 
 def _values(name: str, values: Any) -> list:
     if len(values) == 0:
         raise ValueError(f"space[{name!r}] is an empty list; give at least one value.")
+    if np.ndim(values) > 1 and isinstance(values, np.ndarray):
+        raise ValueError(f"space[{name!r}] is an array of {values.ndim} dimensions; give one of 1.")
     return list(values)
 
 
