@@ -139,7 +139,17 @@ class _Costly(Loss):
 
     def pull_costs(self, rows: Rows, params: Params, on_costs: np.ndarray) -> Params:
         """Turn a cotangent on the costs into one on C and on the factors."""
-        on_logarithms = self.costs(rows, params) * on_costs
+        return self._pull_logarithms(rows, params, self.costs(rows, params) * on_costs)
+
+    def pull_ridge(self, rows: Rows, params: Params, on_ridge: np.ndarray) -> Params:
+        """Turn a cotangent on the ridge 1 / (2 c_i) into one on C and on the factors.
+
+        It goes by logarithms: the derivative by a cost has its square, which may overflow.
+        """
+        ridge = 0.5 * inverse(self.costs(rows, params), 0.0)
+        return self._pull_logarithms(rows, params, -ridge * on_ridge)
+
+    def _pull_logarithms(self, rows: Rows, params: Params, on_logarithms: np.ndarray) -> Params:
         gradient = {"C": float(on_logarithms.sum()) / params["C"]}
         for name in self._factors(rows):
             gradient |= rows.sums(on_logarithms / rows.values(params, name), name)
@@ -233,9 +243,8 @@ class SquaredHinge(_Classification):
         return Dual(target, lower, upper, np.zeros_like(reach), ridge)
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
-        on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
         margins = rows.sums(rows.y * cotangent.target, "margin")
-        return self.pull_costs(rows, params, on_costs) | margins
+        return self.pull_ridge(rows, params, cotangent.ridge) | margins
 
 
 class ModifiedHuber(_Classification):
@@ -250,10 +259,12 @@ class ModifiedHuber(_Classification):
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
         costs, target = self.costs(rows, params), self.targets(rows, params)
         at_bound = np.where(rows.y > 0, cotangent.upper, cotangent.lower)
-        on_costs = 4.0 * target * at_bound - 0.5 * cotangent.ridge * inverse(costs, 0.0) ** 2
+        on_logarithms = 4.0 * costs * target * at_bound - 0.5 * cotangent.ridge * inverse(
+            costs, 0.0
+        )
         on_target = cotangent.target + 4.0 * costs * at_bound
         margins = rows.sums(rows.y * on_target, "margin")
-        return self.pull_costs(rows, params, on_costs) | margins
+        return self._pull_logarithms(rows, params, on_logarithms) | margins
 
 
 class LeastSquares(_Classification):
@@ -267,9 +278,8 @@ class LeastSquares(_Classification):
         return Dual(target, -free, free, np.zeros_like(ridge), ridge)
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
-        on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
         margins = rows.sums(rows.y * cotangent.target, "margin")
-        return self.pull_costs(rows, params, on_costs) | margins
+        return self.pull_ridge(rows, params, cotangent.ridge) | margins
 
 
 class _Regression(_Costly):
@@ -328,8 +338,7 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
         return Dual(target, -reach, reach, self.tubes(rows, params), 0.5 * inverse(costs, 0.0))
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
-        on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
-        gradient = self.pull_costs(rows, params, on_costs)
+        gradient = self.pull_ridge(rows, params, cotangent.ridge)
         return gradient | self.pull_tubes(rows, params, cotangent.kink)
 
 
@@ -344,8 +353,7 @@ class LeastSquaresRegression(_Regression):
         return Dual(target, -free, free, np.zeros_like(ridge), ridge)
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
-        on_costs = -0.5 * cotangent.ridge * inverse(self.costs(rows, params), 0.0) ** 2
-        return self.pull_costs(rows, params, on_costs)
+        return self.pull_ridge(rows, params, cotangent.ridge)
 
 
 class Pinball(_Regression):

@@ -179,10 +179,11 @@ class SmoothAveragePrecision(RankingCriterion):
         below_down, slope_down = SmoothCounts(down, w_down, h)(begin)
         a, b = w_up.sum() - below, w_down.sum() - below_down
         share = w_up / w_up.sum()
-        d_a, d_b = share * b / (a + b) ** 2, -share * a / (a + b) ** 2
+        put = np.where(share > 0, a + b, 1.0)  # above a row without weight there may be nothing
+        d_a, d_b = share * b / put**2, -share * a / put**2
         g_up = w_up * SmoothCounts(begin, d_a, h)(up)[1] - d_a * slope - d_b * slope_down
         g_down = w_down * SmoothCounts(begin, d_b, h)(down)[1]
-        return 1.0 - share @ (a / (a + b)), -g_up, -g_down
+        return 1.0 - share @ (a / put), -g_up, -g_down
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,8 +301,8 @@ class BreakEven(AtThreshold):
 class RecallAtPrecision(AtThreshold):
     """One minus the recall at the least threshold that has a given precision.
 
-    Where no threshold has it, the loss is one plus what is missing at the best one, so that a
-    descent still sees where to go.  For two classes; undefined where one of them has no rows.
+    Where no threshold up to the largest output has it, the loss is one plus what is missing at the
+    best one, so that a descent still sees where to go.  For two classes; undefined where one of them has no rows.
 
     Parameters
     ----------
@@ -330,27 +331,17 @@ class RecallAtPrecision(AtThreshold):
     def loss(
         self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        positives, negatives = SmoothCounts(up, w_up, h), SmoothCounts(down, w_down, h)
-
-        def surplus(theta: np.ndarray) -> np.ndarray:
-            """Return (1 - p) tp - p fp, which is positive where the precision is met."""
-            tp = positives.total - positives(theta)[0]
-            fp = negatives.total - negatives(theta)[0]
-            return (1.0 - self.precision) * tp - self.precision * fp
-
-        # between neighbouring thresholds of this list the surplus hardly bends
-        ends = np.sort(np.concatenate([up - h, up, up + h, down - h, down, down + h]))
-        values = surplus(ends)
-        everyone = positives.total + negatives.total
-        some = everyone - positives(ends)[0] - negatives(ends)[0] > 1e-9 * everyone
-        met = np.flatnonzero((values >= -1e-12 * everyone) & some)
+        surplus = Surplus(up, down, w_up, w_down, h)
+        theta, values = surplus.turns(self.precision)
+        met = np.flatnonzero(values >= -1e-12 * surplus.total)
         if not len(met):
-            return self._missed(up, down, w_up, w_down, h, ends)
+            return self._missed(up, down, w_up, w_down, h, surplus)
         first = met[0]
-        theta = ends[first]
+        at = theta[first]
         if first > 0 and values[first - 1] < 0.0 < values[first]:
-            theta = brentq(surplus, ends[first - 1], ends[first], xtol=1e-15, rtol=1e-15)
-        tp, _, d_up, d_down = self.counts(up, w_up, down, w_down, h, theta)
+            ends = theta[first - 1], theta[first]
+            at = brentq(surplus, *ends, args=(self.precision,), xtol=1e-15, rtol=1e-15)
+        tp, _, d_up, d_down = self.counts(up, w_up, down, w_down, h, at)
         p, unit = self.precision, w_up.sum()
         # surplus(theta, outputs) = 0 says how theta moves
         by_theta = -(1.0 - p) * d_up.sum() + p * d_down.sum()
@@ -368,15 +359,74 @@ class RecallAtPrecision(AtThreshold):
         w_up: np.ndarray,
         w_down: np.ndarray,
         h: float,
-        ends: np.ndarray,
+        surplus: Surplus,
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Return what is missing at the threshold of the largest precision, and its gradients."""
-        positives, negatives = SmoothCounts(up, w_up, h), SmoothCounts(down, w_down, h)
-        above = positives.total - positives(ends)[0]
-        put = above + negatives.total - negatives(ends)[0]
-        known = put > 1e-9 * (positives.total + negatives.total)
-        theta = ends[known][np.argmax(above[known] / put[known])]
-        tp, fp, d_up, d_down = self.counts(up, w_up, down, w_down, h, theta)
-        all_put = tp + fp
-        value = 1.0 + self.precision - tp / all_put
-        return value, -d_up * fp / all_put**2, d_down * tp / all_put**2
+        at = surplus.most_precise()
+        tp, fp, d_up, d_down = self.counts(up, w_up, down, w_down, h, at)
+        put = tp + fp
+        g_up, g_down = -d_up * fp / put**2, d_down * tp / put**2
+        if at == surplus.last:  # which moves with the largest output; elsewhere precision is level
+            side, g = (up, g_up) if at in up else (down, g_down)
+            g[np.argmax(side)] -= g_up.sum() + g_down.sum()
+        return 1.0 + self.precision - tp / put, g_up, g_down
+
+
+class Surplus:
+    """(1 - p) tp - p fp as a function of the threshold: positive where precision is above p.
+
+    Thresholds end at the largest output, where half a row is counted: with less, precision would be
+    that of nothing.
+    """
+
+    def __init__(
+        self, up: np.ndarray, down: np.ndarray, w_up: np.ndarray, w_down: np.ndarray, h: float
+    ):
+        self._up, self._down = SmoothCounts(up, w_up, h), SmoothCounts(down, w_down, h)
+        self.total = self._up.total + self._down.total
+        everyone = np.concatenate([up[w_up > 0], down[w_down > 0]])
+        self.last = float(everyone.max())
+        ends = np.unique(np.concatenate([everyone - h, everyone + h]))
+        self._ends = np.append(ends[ends < self.last], self.last)
+
+    def _counts(self, theta: Any) -> tuple[np.ndarray, np.ndarray]:
+        return self._up.total - self._up(theta)[0], self._down.total - self._down(theta)[0]
+
+    def __call__(self, theta: Any, p: float) -> Any:
+        tp, fp = self._counts(theta)
+        return (1.0 - p) * tp - p * fp
+
+    def turns(self, p: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return thresholds between which the surplus only rises or only falls, and its values.
+
+        It is a cubic from one end of a step to the next; its slope is a parabola, with two roots.
+        """
+        a, b = self._ends[:-1], self._ends[1:]
+        left, middle, right = (
+            p * self._down(at)[1] - (1.0 - p) * self._up(at)[1] for at in (a, 0.5 * (a + b), b)
+        )
+        # the slope at a + t (b - a) is  square t^2 + linear t + left
+        square, linear = 2.0 * (left + right - 2.0 * middle), 4.0 * middle - 3.0 * left - right
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = np.sqrt(linear**2 - 4.0 * square * left)
+            far = -0.5 * (linear + np.copysign(root, linear))
+            t = np.concatenate([far / square, left / far])
+        inside = (t > 0.0) & (t < 1.0)
+        within = (np.tile(a, 2) + t * np.tile(b - a, 2))[inside]
+        theta = np.sort(np.concatenate([self._ends, within]))
+        return theta, self(theta, p)
+
+    def most_precise(self) -> float:
+        """Return the threshold of the largest precision.
+
+        Where the surplus over the precision r of a threshold is largest, precision is above r, if
+        it is so anywhere (Dinkelbach): that is repeated until it is nowhere.
+        """
+        best, r = self.last, -1.0
+        while True:
+            tp, fp = self._counts(best)
+            if tp / (tp + fp) <= r:
+                return best
+            r = float(tp / (tp + fp))
+            theta, values = self.turns(r)
+            best = theta[np.argmax(values)] if values.max() > 0.0 else best
