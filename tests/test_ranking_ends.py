@@ -1,4 +1,4 @@
-"""Criteria of the order where that is hard: a precision that nothing reaches, rows without weight."""
+"""Criteria of the order: a precision that nothing reaches, rows without weight."""
 
 import numpy as np
 import pytest

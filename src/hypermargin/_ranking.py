@@ -302,7 +302,8 @@ class RecallAtPrecision(AtThreshold):
     """One minus the recall at the least threshold that has a given precision.
 
     Where no threshold up to the largest output has it, the loss is one plus what is missing at the
-    best one, so that a descent still sees where to go.  For two classes; undefined where one of them has no rows.
+    best one, so that a descent still sees where to go.  For two classes; undefined where one of
+    them has no rows.
 
     Parameters
     ----------
