@@ -1,0 +1,1 @@
+"""Random searches, and what must hold of each of them; a case is known by its number alone."""

@@ -1,0 +1,293 @@
+"""What scikit-learn's own cross-validation gives at a point, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
+from sklearn.utils import indexable
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
+
+from benchmarks._fuzz.cases import Case
+
+# What makes scikit-learn's solvers precise; more iterations than these are a hang.
+PRECISE = {"tol": 1e-9, "max_iter": 1_000_000, "cache_size": 500}
+FEWER = {"LinearSVC": 50_000, "LinearSVR": 50_000, "LogisticRegression": 20_000, "Ridge": 20_000}
+
+
+def splits_of(case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
+    X, y = indexable(case.X, case.y)
+    cv = check_cv(case.options["cv"], y, classifier=case.classes is not None)
+    return list(cv.split(X, y, case.fit_params.get("groups")))
+
+
+def at_point(case: Case, params: dict[str, Any]) -> tuple[Any, float]:
+    """Return the estimator with the parameters of a point, and the threshold that wraps it."""
+    params = dict(params)
+    threshold = 0.0
+    if "threshold" not in case.estimator.get_params():
+        threshold = params.pop("threshold", 0.0)
+    return clone(case.estimator).set_params(**clone(params, safe=False)), threshold
+
+
+def twin(machine: Any) -> Any:
+    """Return scikit-learn's estimator of the same machine as one of ours, if there is one."""
+    kind, given = type(machine).__name__, machine.get_params()
+    twins = {
+        ("KernelSVC", "hinge"): SVC,
+        ("KernelSVR", "epsilon_insensitive"): SVR,
+        ("LinearClassifier", "hinge"): LinearSVC,
+        ("LinearClassifier", "squared_hinge"): LinearSVC,
+        ("LinearRegressor", "epsilon_insensitive"): LinearSVR,
+        ("LinearRegressor", "squared_epsilon_insensitive"): LinearSVR,
+    }
+    other = twins.get((kind, given.get("loss", "")))
+    costs = ("margin", "class_cost", "machine_cost", "threshold")
+    plain = all(given.get(name) in (None, 1.0, 0.0) for name in costs)
+    if other is None or not plain:
+        return machine
+    return other(**{name: value for name, value in given.items() if name in other().get_params()})
+
+
+def of_scikit_learn(estimator: Any, precise: bool) -> Any:
+    """Return the estimator as scikit-learn has it, with a solver that goes on or as it is."""
+    estimator = clone(estimator)
+    if hasattr(estimator, "steps"):
+        estimator.steps[-1] = (estimator.steps[-1][0], twin(estimator.steps[-1][1]))
+        machine = estimator.steps[-1][1]
+    else:
+        machine = estimator = twin(estimator)
+    known, kind = machine.get_params(), type(machine).__name__
+    values = {name: value for name, value in PRECISE.items() if name in known}
+    if kind in FEWER:
+        values["max_iter"] = FEWER[kind]
+    if precise:
+        machine.set_params(**values)
+    return estimator
+
+
+@dataclass
+class Fitted:
+    """A model that scikit-learn has fitted on some rows."""
+
+    model: Any
+    threshold: float
+    converged: bool
+
+    @property
+    def machine(self) -> Any:
+        return self.model.steps[-1][1] if hasattr(self.model, "steps") else self.model
+
+    def outputs(self, X: Any) -> np.ndarray:
+        """Return the outputs of its machines, one column for each."""
+        if not hasattr(self.machine, "classes_"):
+            return np.asarray(self.model.predict(X), dtype=float).reshape(_length(X), -1)
+        model = self.model
+        if _has_pairs(self.machine):
+            model = copy(self.model)
+            pairs = copy(self.machine)
+            pairs.decision_function_shape = "ovo"
+            if hasattr(model, "steps"):
+                model.steps = [*model.steps[:-1], (model.steps[-1][0], pairs)]
+            else:
+                model = pairs
+        return np.asarray(model.decision_function(X)).reshape(_length(X), -1) - self.threshold
+
+
+def fit(case: Case, estimator: Any, threshold: float, rows: Any) -> Fitted:
+    """Fit an estimator on some rows of a case, in double precision."""
+    X, y = indexable(case.X, case.y)
+    X_train, y_train = _safe_split(estimator, X, y, rows)
+    given = {k: v for k, v in case.fit_params.items() if k != "groups"}
+    params = _check_method_params(case.X, params=given, indices=rows)
+    model = clone(estimator)
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        model.fit(in_double(X_train), y_train, **params)
+    late = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    return Fitted(model, threshold, not late)
+
+
+def in_double(X: Any) -> Any:
+    """Return rows in double precision: some linear models compute in that of the data."""
+    if getattr(X, "dtype", None) == np.float32:
+        return X.astype(np.float64)
+    return X
+
+
+def _length(X: Any) -> int:
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def _has_pairs(machine: Any) -> bool:
+    """Whether there is one machine for each pair of more than two classes."""
+    return hasattr(machine, "decision_function_shape") and len(machine.classes_) > 2
+
+
+class _Stub(BaseEstimator):
+    """Answers scorers with given predictions, outputs and probabilities."""
+
+    def __init__(self, labels: Any, outputs: Any, probabilities: Any, classes_: Any):
+        self.labels, self.outputs = labels, outputs
+        self.probabilities, self.classes_ = probabilities, classes_
+
+    def predict(self, X: Any) -> Any:
+        return self.labels
+
+    def decision_function(self, X: Any) -> Any:
+        return self.outputs
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.probabilities
+
+
+class _Classifies(ClassifierMixin, _Stub):
+    pass
+
+
+class _Regresses(RegressorMixin, _Stub):
+    pass
+
+
+def nearby_models(
+    fitted: Fitted, outputs: np.ndarray, X: Any, y: Any, delta: float
+) -> Iterator[Any]:
+    """Yield the best and the worst model whose outputs are within `delta` of the given ones."""
+    truth = np.asarray(y)
+    if not hasattr(fitted.machine, "classes_"):
+        gap = truth.reshape(outputs.shape) - outputs
+        for moved in (np.clip(gap, -delta, delta), -delta * np.where(gap < 0, -1.0, 1.0)):
+            predicted = (outputs + moved).reshape(truth.shape)
+            yield _Regresses(predicted, predicted, None, None)
+        return
+    truth, classes = truth.ravel(), fitted.machine.classes_
+    right = truth[:, None] == classes
+    for towards in (1.0, -1.0):
+        if outputs.shape[1] == 1:
+            sign = np.where(right[:, -1], 1.0, -1.0)
+            moved = outputs[:, 0] + towards * delta * sign
+            labels = classes[(moved > 0).astype(int)]
+            P = np.column_stack([expit(-moved), expit(moved)])
+            yield _Classifies(labels, moved + fitted.threshold, P, classes)
+            continue
+        labels = fitted.model.predict(X).copy()
+        open_rows = _undecided(fitted, outputs, delta)
+        other = np.where(
+            labels != truth, labels, classes[(right.argmax(axis=1) + 1) % len(classes)]
+        )
+        labels[open_rows] = (truth if towards > 0 else other)[open_rows]
+        moved = (
+            outputs + towards * delta * (2.0 * right - 1.0)
+            if outputs.shape == right.shape
+            else outputs
+        )
+        yield _Classifies(labels, moved, softmax(moved, axis=1), classes)
+
+
+def _undecided(fitted: Fitted, outputs: np.ndarray, delta: float) -> np.ndarray:
+    """Return the rows whose class may change if outputs change by delta."""
+    if _has_pairs(fitted.machine):
+        return (np.abs(outputs) <= delta).any(axis=1)
+    top = np.sort(outputs, axis=1)
+    return top[:, -1] - top[:, -2] <= 2 * delta
+
+
+@dataclass
+class Fold:
+    """One fold at the point that a search has chosen, as scikit-learn sees it."""
+
+    case: Case
+    params: dict[str, Any]
+    train: Any
+    test: Any
+
+    @cached_property
+    def _parts(self) -> tuple[Any, Any]:
+        return at_point(self.case, self.params)
+
+    @cached_property
+    def own(self) -> Fitted:
+        """The estimator as the user has it."""
+        estimator, threshold = self._parts
+        return fit(self.case, of_scikit_learn(estimator, False), threshold, self.train)
+
+    @cached_property
+    def precise(self) -> Fitted:
+        estimator, threshold = self._parts
+        return fit(self.case, of_scikit_learn(estimator, True), threshold, self.train)
+
+    @cached_property
+    def rows(self) -> tuple[Any, Any]:
+        """Return X and y of the validation part."""
+        X, y = indexable(self.case.X, self.case.y)
+        X, y = _safe_split(self._parts[0], X, y, self.test, self.train)
+        return in_double(X), y
+
+    @cached_property
+    def score(self) -> Callable[[Any], float]:
+        """Return a function that scores a model, with weights where GridSearchCV gives them."""
+        scoring = self.case.options["scoring"]
+        scorer = check_scoring(
+            self.case.estimator, scoring[0] if isinstance(scoring, list) else scoring
+        )
+        weight, given = self.case.fit_params.get("sample_weight"), {}
+        accepts = getattr(scorer, "_accept_sample_weight", lambda: False)
+        if weight is not None and accepts():
+            given = {"sample_weight": np.asarray(weight)[self.test]}
+        return lambda model: float(scorer(model, *self.rows, **given))
+
+    @cached_property
+    def error_of_own(self) -> float:
+        """How far the outputs at the estimator's own tolerance are from precise ones."""
+        X = self.rows[0]
+        return float(np.abs(self.own.outputs(X) - self.precise.outputs(X)).max(initial=0.0))
+
+    def bounds(self, delta: float) -> tuple[float, float]:
+        """Return the least and the largest score of outputs within delta of precise ones."""
+        X, y = self.rows
+        outputs = self.precise.outputs(X)
+        models = nearby_models(self.precise, outputs, X, y, delta)
+        scores = [self.score(model) for model in models]
+        return min(scores), max(scores)
+
+
+def unit_of_targets(case: Case, rows: Any) -> float:
+    """Return the unit in which tolerances are given: 1 for classes, else a robust deviation."""
+    if case.classes is not None:
+        return 1.0
+    y = np.asarray(case.y, dtype=float).reshape(case.n_rows, -1)[rows]
+    spread = float(np.median(np.abs(y - np.median(y, axis=0))))
+    return 1.5 * spread or float(np.std(y)) or 1.0
+
+
+def positive_definite(case: Case, params: dict[str, Any], rows: Any) -> bool:
+    """Whether training is convex: whether the sigmoid kernel has no negative eigenvalue here."""
+    from sklearn.metrics.pairwise import sigmoid_kernel
+
+    estimator, _ = at_point(case, params)
+    machine = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    if getattr(machine, "kernel", None) != "sigmoid":
+        return True
+    X, y = _safe_split(estimator, *indexable(case.X, case.y), rows)
+    if hasattr(estimator, "steps"):
+        X = clone(estimator[:-1]).fit(X, y).transform(X)
+    X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=float)
+    gamma = machine.gamma
+    if not isinstance(gamma, float):
+        scale = X.shape[1] * X.var() if gamma == "scale" else X.shape[1]
+        gamma = 1.0 / scale if scale else 1.0
+    values = np.linalg.eigvalsh(sigmoid_kernel(X, gamma=gamma, coef0=machine.coef0))
+    return bool(values.min() >= -1e-10 * np.abs(values).max())
