@@ -50,7 +50,7 @@ class SmoothLoss:
         self.prepared = prepare(model, sample.X, sample.y, self.splits, {}, NAMES, 4e9, workers)
         scorer = check_scoring(self.model)
         self.criterion, _ = criterion_for(scorer, is_classifier(self.model))
-        self.tol = model.adapter.tol(self.model) * self.prepared.targets.scale
+        self.tol = model.adapter.tol(self.model)
         self.ranges = {
             name: (d.low, d.high) for name, d in default_dimensions(self.prepared, NAMES).items()
         }

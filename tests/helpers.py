@@ -66,7 +66,6 @@ class Differentiated:
         self.weight = np.ones(len(y)) if sample_weight is None else sample_weight
 
     def evaluate(self, params, warm=None, tol=1e-12):
-        tol = tol * self.prepared.targets.scale
         return self.prepared.problem.evaluate(params, tol=tol, warm=warm)
 
     def value(self, params, warm=None):

@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ._kernels import Kernel, Params, make_kernel
 from ._losses import CLASSIFICATION, PART, REGRESSION, Loss, SmoothHinge
 from ._problem import Column
+from ._spread import typical_deviation
 
 # why there may be no parts of a kind
 MISSING = {
@@ -36,7 +37,7 @@ class Targets:
 
     y : class numbers for classifiers, shape (n,); floats (n, n_targets) for regressors
     classes : the labels that the numbers stand for; None for regressors
-    scale : the unit in which outputs and optimality gaps are to be read
+    scale : how far real targets typically deviate from their middle
     groups : the labels of groups of rows that have hyperparameters of their own, if there are any
     as_table : whether predictions of a single target have two dimensions, as y had
     """
@@ -300,7 +301,7 @@ class SingleTarget:
         y = column_or_1d(y, warn=True).astype(float)
         everyone = np.ones(len(y), dtype=bool)
         column = Column(everyone, y, {})
-        return Targets(y[:, None], None, [column], float(np.std(y)) or 1.0)
+        return Targets(y[:, None], None, [column], typical_deviation(y) or 1.0)
 
 
 class ManyTargets:
@@ -311,7 +312,8 @@ class ManyTargets:
         table = y.reshape(len(y), -1)
         everyone = np.ones(len(y), dtype=bool)
         columns = [Column(everyone, column, {}) for column in table.T.copy()]
-        return Targets(table, None, columns, float(np.std(table)) or 1.0)
+        scale = max(typical_deviation(column.target) for column in columns) or 1.0
+        return Targets(table, None, columns, scale)
 
 
 def read_classes(y: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -17,16 +17,24 @@ from ._smo import slopes, smo
 
 CHUNK = 5_000  # pairs between two looks at the clock
 NEWTON_EVERY = 3  # pairs per row between two Newton steps
-POLISHED = 1e-4  # gaps below this are closed by Newton steps rather than by pairs
+POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How exactly to train, and when to stop."""
+    """How exactly to train, and when to stop.
+
+    `tol` is the gap to reach, in a unit that every fold has of its own.
+    """
 
     tol: float
     budget: Budget
     max_iter: int | None = None
+    unit: np.ndarray | float = 1.0
+
+    @property
+    def gap(self) -> np.ndarray:
+        return np.asarray(self.tol * self.unit)
 
 
 def free_rows(beta: np.ndarray, dual: Dual) -> np.ndarray:
@@ -43,14 +51,14 @@ class Block:
         self.r = r.astype(K.dtype)
         self.diag = (np.diagonal(K) + dual.ridge).astype(K.dtype)
 
-    def descend(self, tol: float, limit: int, budget: Budget, polish: bool) -> int:
+    def descend(self, tol: float, limit: int, budget: Budget, polish: float) -> int:
         """Close the gap to tol and return how many pairs that took.
 
-        To polish is to close the last part of the gap by Newton steps.  (They may reopen it where
-        the free rows change; then the caller tries again.)
+        What is left of the gap at `polish`, if that is not zero, is closed by Newton steps.  (They
+        may reopen it where the free rows change; then the caller tries again.)
         """
         iterations = 0
-        for goal in (max(tol, POLISHED), tol) if polish else (tol,):
+        for goal in (max(tol, polish), tol) if polish else (tol,):
             iterations += self._pairs(goal, limit - iterations, budget)
             if polish:
                 self.newton(rounds=4)

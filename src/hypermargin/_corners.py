@@ -17,6 +17,7 @@ from ._lanes import Matrix
 from ._linear_newton import newton
 from ._linear_solve import MOST_HELD, dots, solve_gram
 from ._losses import Dual
+from ._spread import typical_deviation
 
 if TYPE_CHECKING:
     from ._linear_train import Bundle
@@ -42,7 +43,7 @@ def sharpen(bundle: Bundle, tol: float, most: int, rough: bool) -> None:
     # in double precision data are few, or somebody wants the exact answer
     exactly = bundle.matrix.dtype == np.float64 and not rough
     tol = min(tol, EXACT) if exactly else tol
-    unit = max(float(np.std(target)), 1e-300)
+    unit = typical_deviation(target) or 1.0
     # machines that are zero have no row near a corner that is not wide
     width = WARM * unit if bundle.W.any() else 2.0 * max(float(np.abs(target).max()), unit)
     least = SHARPEST[exactly] * unit

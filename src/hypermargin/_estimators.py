@@ -69,7 +69,7 @@ class _KernelMachine(BaseEstimator):
             Workers(1),
         )
         try:
-            found = problem.solutions(None, weight, {}, self.tol * targets.scale, None)
+            found = problem.solutions(None, weight, {}, self.tol, None)
         finally:
             problem.release()
         if found is None:

@@ -19,7 +19,7 @@ one per machine, and a kernel never sees more than that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -311,12 +311,17 @@ class _TrainedDesign:
         effort: Effort,
         warm: State | None,
     ):
-        self.problem, self.number, self.view, self.effort = problem, number, view, effort
+        self.problem, self.number, self.view = problem, number, view
+        self.effort = effort = replace(effort, unit=problem.units[list(view.folds)])
         self.params = {**problem.values, **view.fixed, **params}
         # a linear system has no gap that would show what is lost
         single = not problem.loss.linear and problem.in_single(view.points, self.params, effort.tol)
         self.gram = problem.gram(number, view.points, self.params, effort.budget, single)
         self.dual = problem.loss.dual(view.of_loss, self.params)
+        offsets = problem.offsets[list(view.folds)]
+        if offsets.any():
+            away = np.repeat(offsets, view.roster.sizes, axis=1)
+            self.dual = replace(self.dual, target=self.dual.target - away)
         n_columns, n_folds = len(view.roster), len(view.folds)
         self.beta = np.zeros(self.dual.target.shape)
         self.values = np.empty(self.dual.target.shape)  # K beta
@@ -326,6 +331,7 @@ class _TrainedDesign:
         self.converged = np.ones(n_columns, dtype=bool)
         with problem.workers.clock.phase("train"):
             self._train(None if warm is None else warm.designs.get(number))
+        self.bias = self.bias + offsets.T
         with problem.workers.clock.phase("outputs"):
             self.outputs = {
                 f: view.points.tied(part, view.test[f])[np.argsort(view.order[f])]
@@ -396,7 +402,7 @@ class _TrainedDesign:
         """Take over what a squad has come to; coefficients and values are here already."""
         self.active, self.bias = squad.active(), squad.bias
         self.iterations = squad.iterations.max(axis=1)
-        self.converged = np.all(squad.gap <= 10 * self.effort.tol, axis=1)
+        self.converged = np.all(squad.gap <= 10 * self.effort.gap, axis=1)
 
     def _put(self, c: int, t: Trained) -> None:
         part = self.view.roster.part(c)

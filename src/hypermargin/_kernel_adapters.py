@@ -57,7 +57,7 @@ class _Libsvm:
             found.append(f"max_iter={estimator.max_iter} is not applied in the search")
         if estimator.tol > 0.05 * targets.scale:
             found.append(
-                f"tol={estimator.tol:g} is coarse for a target with standard deviation "
+                f"tol={estimator.tol:g} is coarse for a target that typically deviates by "
                 f"{targets.scale:.2g}: scale y, or lower tol"
             )
         return found

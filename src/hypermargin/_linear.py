@@ -86,8 +86,6 @@ class LinearCrossValidation(Problem):
         1 if the bias is penalised like a weight, 0 if it is not.
     whole : Fold, optional
         All rows in training, for a machine that is trained on them beside the folds.
-    unit : float
-        The unit of the targets.
     solver : {"primal", "dual"}, optional
         How machines are trained, if that is not to be chosen by their shape.
     part : class
@@ -109,14 +107,12 @@ class LinearCrossValidation(Problem):
         intercept: float = 1.0,
         bias_penalty: float = 1.0,
         whole: Fold | None = None,
-        unit: float = 1.0,
         solver: str | None = None,
         part: type[Part] | None = None,
     ):
         super().__init__(designs, folds, columns, loss, values, workers)
         self.part = part or Part
         self.intercept, self.bias_penalty, self.whole = intercept, bias_penalty, whole
-        self.unit = unit
         self.solver = solver
         self._matrices: dict[Any, tuple[np.ndarray, Matrix]] = {}
 
@@ -166,7 +162,7 @@ class LinearCrossValidation(Problem):
         mean = float(matrix.squares().mean()) or 1.0
         # slopes of a loss that grows linearly do not grow with the residuals: costs have to
         grows = self.loss.corners and not self.loss.classifies
-        unit = (float(np.std(y)) or 1.0) if grows else 1.0
+        unit = (self.loss.spread(y) or 1.0) if grows else 1.0
         low = unit * least_cost(len(lengths), most, self.loss)
         high = unit * 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
         middle = unit * (16.0 if self.loss.softens else 1.0) / mean
@@ -188,11 +184,11 @@ class LinearCrossValidation(Problem):
     ) -> LinearEvaluation:
         """Train all folds; `tol` bounds gradients, relative to those of machines that are zero.
 
-        It is given in units of the targets, as elsewhere.  With a `max_iter`, whatever it is,
+        With a `max_iter`, whatever it is,
         training stops early.  With `path` machines are trained as along chu-2015's path, and the
         evaluation tells whether those of `warm` were good enough.
         """
-        budget, tol = budget or Budget(), tol / self.unit
+        budget = budget or Budget()
         solver = "truncated" if path and self.truncates else self.solver
         # LIBLINEAR's steps are few and long: their number hangs on more digits than single has
         dtype = np.float64 if solver == "truncated" else self._dtype(tol)

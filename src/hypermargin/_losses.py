@@ -28,6 +28,7 @@ import numpy as np
 
 from ._kernels import Params
 from ._space import Dimension
+from ._spread import deviation, typical_deviation
 
 FIELDS = ("target", "lower", "upper", "kink", "ridge")
 
@@ -113,6 +114,13 @@ class Loss:
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         raise NotImplementedError
+
+    def spread(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
+        """Return the unit of the targets, which a few of them do not move where they cost little.
+
+        Squared losses follow them, however far they are.
+        """
+        return typical_deviation(y, weight) if self.corners else deviation(y, weight)
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
         """Return the derivatives with respect to the hyperparameters, summed over all folds."""
@@ -286,7 +294,7 @@ class _Regression(_Costly):
     """Targets in their own unit."""
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
-        spread = float(np.std(y)) or 1.0
+        spread = self.spread(y) or 1.0
         if name in PART:
             return FACTOR
         if name == "epsilon":

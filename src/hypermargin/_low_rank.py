@@ -237,6 +237,9 @@ class _Group:
         n_groups = len(problem.designs) * len(problem.groups)
         self.memory = problem.memory / n_groups
         self.store = problem._stores[number * len(problem.groups) + group][0]
+        self.spreads = np.array([problem.spreads[f, c] for f, c in self.jobs])
+        self.offsets = np.array([problem.offsets[f, c] for f, c in self.jobs])
+        self.units = problem.units[[f for f, _ in self.jobs]]
         self.of_loss, self.dual = self._duals()
         self.K_zz, self.Q = self._penalty()
 
@@ -247,10 +250,10 @@ class _Group:
             column = problem.columns[c]
             weight = problem.folds[f].weight[rows] * column.members[rows]
             parts = {kind: of[rows] for kind, of in column.parts.items()}
-            known.append(Rows(column.target[rows], weight, parts))
+            known.append(Rows(column.target[rows] - problem.offsets[f, c], weight, parts))
         duals = [problem.loss.dual(one, self.params) for one in known]
         stacked: Any = {n: np.column_stack([getattr(d, n) for d in duals]) for n in FIELDS}
-        return known, SmoothDual(Dual(**stacked), problem.smoothing * problem.scale)
+        return known, SmoothDual(Dual(**stacked), problem.smoothing * self.spreads)
 
     def _penalty(self) -> tuple[np.ndarray, np.ndarray]:
         """Return K(Z, Z), and Q with the penalty of the bias in its last place."""
@@ -270,11 +273,11 @@ class _Group:
         self.features = self._features(
             self.points, self.landmarks, self.params, self.store, self.memory
         )
-        self.newton = Newton(self.features, self.Q, self.dual)
+        self.newton = Newton(self.features, self.Q, self.dual, self.units)
         try:
             start, reach = self._start(warm), self._reach(warm)
         except OutOfTime:
-            start, reach = None, 0.0
+            start, reach = None, self.dual.width
         self.newton.run(start, reach, tol, most)
 
     def _features(
@@ -313,9 +316,9 @@ class _Group:
             points = self.points.take(~known)
             old = self._features(points, landmarks, one.params, RowStore(), 0.0)
             outputs[~known] = old.times(A)
-        return outputs
+        return outputs - self.offsets
 
-    def _reach(self, warm: LandmarkState) -> float:
+    def _reach(self, warm: LandmarkState) -> np.ndarray:
         """Return how far outputs may be from those of earlier machines."""
         old = warm.get(self.jobs[0])
         if old is None or not np.array_equal(old.rows, self.rows):
@@ -327,7 +330,7 @@ class _Group:
     def state(self) -> LandmarkState:
         A, m = self.newton.coefficients, len(self.landmarks)
         bias = A[m] if self.problem.loss.bias else np.zeros(len(self.jobs))
-        outputs = self.newton.outputs
+        bias, outputs = bias + self.offsets, self.newton.outputs + self.offsets
         return {
             job: LandmarkStart(
                 self.landmark_rows, A[:m, k], float(bias[k]), self.params, self.rows, outputs[:, k]
@@ -337,7 +340,8 @@ class _Group:
 
     def outputs_at(self, job: tuple[int, int], rows: np.ndarray) -> np.ndarray:
         at = np.searchsorted(self.rows, rows)
-        return self.points.tied(self.newton.outputs[at, self.jobs.index(job)], at)
+        k = self.jobs.index(job)
+        return self.points.tied(self.newton.outputs[at, k] + self.offsets[k], at)
 
     def pullback(self, delta: Sequence[np.ndarray]) -> Params:
         """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""

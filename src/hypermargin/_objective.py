@@ -232,7 +232,7 @@ class Level:
         prepared, rough = whole.prepared, tol >= LOOK
         evaluation = problem.evaluate(
             prepared.model.bare(params),
-            tol=tol * prepared.targets.scale,
+            tol=tol,
             warm=None if rough else self.state,
             rows=self.rows,
             budget=budget,

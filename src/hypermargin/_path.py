@@ -173,7 +173,6 @@ class _Walk:
             raise SearchEnded
         objective.evaluations_on_all += 1
         params = objective.prepared.model.bare(self.params(at))
-        tol *= self.problem.unit
         return self._finished(params, tol, warm, objective.budget, path)
 
     def _finished(
@@ -229,7 +228,7 @@ class _Walk:
         """Evaluate a place at the final tolerance; its gradient is good enough as it is."""
         clock, objective = time.perf_counter(), self.objective
         params, tol = objective.prepared.model.bare(self.params(at)), objective.tol
-        evaluation = self._finished(params, tol * self.problem.unit, state, budget, False)
+        evaluation = self._finished(params, tol, state, budget, False)
         return replace(self.visit(at, tol, evaluation, None, clock), gradient=gradient)
 
     def loss(self, evaluation: Evaluation) -> tuple[float, list[np.ndarray]]:

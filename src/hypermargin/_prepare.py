@@ -158,7 +158,7 @@ def prepare(
             loss, part = Multinomial(), CoupledPart
         problem = LinearCrossValidation(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
-            bias_penalty=bias_penalty, whole=whole, unit=targets.scale,
+            bias_penalty=bias_penalty, whole=whole,
             solver=model.adapter.solver(model.machine), part=part,
         )  # fmt: skip
         return Prepared(model, problem, targets, list(splits), sample_weight)

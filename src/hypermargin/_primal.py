@@ -18,6 +18,7 @@ from ._compiled import compiled
 from ._gram import RowStore
 from ._kernels import Kernel, Params, Points
 from ._losses import Dual
+from ._spread import OUTLYING
 
 BLOCK_BYTES = 2**23  # kernel values that are computed at a time
 CACHE_BYTES = 2**19  # kernel values that are used twice before they leave the cache
@@ -230,7 +231,7 @@ def add_curvature(K, rows, D, A, offset, total, B):
 class SmoothDual:
     """The dual's data of several machines, one column each, with corners rounded over a width."""
 
-    def __init__(self, dual: Dual, width: float):
+    def __init__(self, dual: Dual, width: np.ndarray):
         self.dual, self.width = dual, width
         with np.errstate(divide="ignore"):
             mu = width / (dual.upper - dual.lower)
@@ -379,17 +380,21 @@ class NewtonSystem:
 class Newton:
     """Machines on the same landmarks, trained side by side; one column each."""
 
-    def __init__(self, features: Features, Q: np.ndarray, dual: SmoothDual):
+    def __init__(self, features: Features, Q: np.ndarray, dual: SmoothDual, unit: np.ndarray):
         self.features, self.Q, self.dual = features, Q, dual
-        self.scale = float(np.abs(dual.dual.target).max())
+        self.unit = unit  # of the targets of each machine
+        # how far outputs may have to go; a few targets may be much farther away
+        used = dual.dual.lower < dual.dual.upper
+        largest = np.abs(dual.dual.target).max(axis=0, initial=0.0, where=used)
+        self.scale = np.minimum(largest, OUTLYING * unit)
         self.outputs = np.zeros_like(dual.dual.target)
         self.coefficients = np.zeros((features.width, self.outputs.shape[1]))
         self.converged = False
         self._damping = np.full(self.outputs.shape[1], DAMPING)
         self._system: NewtonSystem | None = None
 
-    def run(self, start: np.ndarray | None, near: float, tol: float, most: int) -> None:
-        """Train until steps move the outputs by `tol` at most.
+    def run(self, start: np.ndarray | None, near: np.ndarray, tol: float, most: int) -> None:
+        """Train until steps move the outputs by `tol` at most, in units of the targets.
 
         What counts is the root of the mean square, weighted by the curvature.
 
@@ -397,8 +402,9 @@ class Newton:
         fewer rows, and `near` says how far off they may be; `most` is the most steps.
         """
         # less than this cannot be told from rounding
-        tol = max(tol, np.sqrt(np.finfo(self.features.dtype).eps) * self.scale)
-        reach, last = np.full(self.outputs.shape[1], 2.0 * self.scale), 0.0
+        rounding = np.sqrt(np.finfo(self.features.dtype).eps)
+        tol = max(tol, rounding * float((self.scale / self.unit).max()))
+        reach, last = 2.0 * self.scale, 0.0
         try:
             self.features.fill()
             if start is not None:
@@ -419,14 +425,14 @@ class Newton:
         self._system = NewtonSystem(self.features, D, self.Q, None if renew else self._system)
         return self._system
 
-    def _restart(self, start: np.ndarray, near: float) -> np.ndarray:
+    def _restart(self, start: np.ndarray, near: np.ndarray) -> np.ndarray:
         """Take a step of Newton's method from outputs of other machines; return how far they move.
 
         A step depends on the outputs only.  Coefficients would be of little use when the kernel has
         changed: they are large and cancel each other.
         """
         self._damping *= near / self.dual.width
-        D = self._curvature(start, np.full(start.shape[1], near))
+        D = self._curvature(start, near)
         rhs = self.features.transposed(self.dual.beta(start) + D * start)
         self.coefficients = self.system(D).solve(rhs, RESTART)
         self.outputs = self.features.times(self.coefficients)
@@ -448,7 +454,7 @@ class Newton:
         return D
 
     def _step(self, reach: np.ndarray) -> tuple[float, np.ndarray]:
-        """Take one step; return how far it would move the outputs in full.
+        """Take one step; return how far it would move the outputs in full, in units of the targets.
 
         `reach` is how far they are expected to move; a new expectation is returned.
         """
@@ -457,7 +463,7 @@ class Newton:
         gradient = QA - features.transposed(beta)
         D = self._curvature(outputs, reach)
         finest = 0.3 * FORCING if features.dtype == np.float32 else 1e-10
-        accuracy = min(FORCING, max(float(reach.max()), finest))
+        accuracy = min(FORCING, max(float((reach / self.unit).max()), finest))
         step = -self.system(D).solve(gradient, accuracy)
         moved = features.times(step)
         linear, square = _dots(QA, step), _dots(step, Q @ step)
@@ -474,7 +480,7 @@ class Newton:
         # how far the step moves outputs where there is curvature; elsewhere they may go anywhere
         curvature = np.maximum(D.sum(axis=0), dual.stiffness.max(axis=0))
         size = np.sqrt(np.maximum(-_dots(gradient, step), 0.0) / curvature)
-        return float(size.max()), np.sqrt(t) * size
+        return float((size / self.unit).max()), np.sqrt(t) * size
 
 
 def rms(A: np.ndarray) -> np.ndarray:

@@ -116,7 +116,7 @@ def value_and_grad(
     weight = _check_sample_weight(sample_weight, np.empty((prepared.n_rows, 1)))
     check_defined(chosen, prepared.targets, [test for _, test in splits], weight, pooled)
     point = {bare: value for part in flat.values() for bare, value in part.items()}
-    evaluation = prepared.problem.evaluate(point, tol=tol * prepared.targets.scale)
+    evaluation = prepared.problem.evaluate(point, tol=tol)
     if not evaluation.converged:
         warnings.warn(
             f"Training did not converge at {dict(params)}; scale the data.",

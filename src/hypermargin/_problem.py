@@ -107,6 +107,12 @@ class Solution:
     iterations: int
 
 
+def _middle(fold: Fold, column: Column) -> float:
+    """Return a middle one of the targets that a machine is trained on."""
+    target = column.target[fold.of_column(column) > 0]
+    return float(np.partition(target, len(target) // 2)[len(target) // 2])
+
+
 class Problem:
     """Folds, columns and a loss: what every way to cross-validate has in common.
 
@@ -140,7 +146,6 @@ class Problem:
             kind: int(max(column.parts[kind].max(initial=0) for column in columns)) + 1
             for kind in columns[0].parts
         }
-        self.scale = max(float(np.std(column.target)) for column in columns) or 1.0
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
@@ -168,7 +173,7 @@ class Problem:
         params : dict
             Hyperparameters by name; those not named keep the estimator's own value.
         tol : float
-            How exactly every machine is trained, in units of its targets.
+            How exactly every machine is trained, in units of the targets that it is trained on.
         warm : dict, optional
             `state` of an earlier evaluation, on the same or on fewer rows.
         rows : ndarray of bool, optional
@@ -251,7 +256,27 @@ class KernelProblem(Problem):
         self.kernel = kernel
         self.memory = memory
         self._lock = threading.Lock()
+        self._measure()
         self._begin()
+
+    def _measure(self) -> None:
+        """Set what targets are read in, for each fold: where they are, and how far they spread.
+
+        `offsets` and `spreads` are (folds, columns), of training rows.  A bias takes up what all
+        targets have in common; without it they have more digits.  Labels have their own unit.
+        """
+        self.offsets = np.zeros((len(self.folds), len(self.columns)))
+        if self.loss.bias and not self.loss.classifies:
+            self.offsets[:] = [[_middle(f, c) for c in self.columns] for f in self.folds]
+        self.spreads = np.array(
+            [
+                [self.loss.spread(c.target, fold.of_column(c)) or 1.0 for c in self.columns]
+                for fold in self.folds
+            ]
+        )
+        self.units = np.ones(len(self.folds))
+        if not self.loss.classifies:
+            self.units = self.spreads.max(axis=1)
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
@@ -278,7 +303,7 @@ class KernelProblem(Problem):
         They are for gaps like libsvm's, not for finer ones, nor where distances are small against
         the spread of the data.
         """
-        if tol < SINGLE * self.scale:
+        if tol < SINGLE:
             return False
         return self.kernel.single_error(points, params) <= HARMLESS
 
@@ -348,4 +373,5 @@ class KernelProblem(Problem):
         else:
             whole.designs = [Design(points, np.arange(len(points)), (0,))]
             whole._begin()
+        whole._measure()
         return whole

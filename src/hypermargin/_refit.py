@@ -168,8 +168,8 @@ def own_solver(prepared: Prepared, params: Mapping[str, float], state: Any, mach
         values |= {name: 1.0 for name in problem.values if name.startswith("class_cost[")}
         if "gamma" in problem.hyperparameters:
             values["gamma"] = float(machine._gamma)
-        # libsvm's tolerance is in units of the target
-        tol = float(machine.tol) * min(1.0, prepared.targets.scale)
+        # libsvm's tolerance is in the unit that targets have, ours in that of their spread
+        tol = float(machine.tol) * min(1.0, 1.0 / prepared.targets.scale)
         points = None if shared else Points.of(X)
         try:
             found = problem.solutions(points, weight, values, tol, state)

@@ -11,6 +11,7 @@ from scipy.special import expit
 from sklearn import metrics
 
 from ._criterion import Criterion, Valued, check_fraction, check_positive, tally_matrix
+from ._spread import typical_deviation
 
 Losses = tuple[np.ndarray, np.ndarray]
 
@@ -34,8 +35,8 @@ class _Regression(Criterion):
 
 
 def _spread(y: np.ndarray, cost: np.ndarray) -> float:
-    """Return the standard deviation of the target."""
-    return max(float(np.sqrt((cost * (y - (cost * y).sum()) ** 2).sum())), 1e-100)
+    """Return how far the target typically deviates from its middle."""
+    return typical_deviation(y, cost) or 1e-100
 
 
 class MeanSquaredError(_Regression):
@@ -97,7 +98,7 @@ class SmoothAbsoluteError(_Regression):
     Parameters
     ----------
     t : float, default=100.0
-        The standard deviation of the target in units of the rounding.
+        How far the target typically deviates from its middle, in units of the rounding.
 
     Examples
     --------
@@ -132,7 +133,7 @@ class SmoothPinball(_Regression):
     alpha : float, default=0.5
         The quantile.
     t : float, default=100.0
-        The standard deviation of the target in units of the rounding.
+        How far the target typically deviates from its middle, in units of the rounding.
 
     Examples
     --------

@@ -129,7 +129,7 @@ class Squad:
 
     def run(self) -> np.ndarray:
         """Train what is easy; return the columns that are left, at what they have reached."""
-        tol, columns = self.effort.tol, np.arange(len(self.roster))
+        tol, columns = self.effort.gap, np.arange(len(self.roster))
         left = []
         for _ in range(ROUNDS):
             sizes = self.roster.count(self.inside)
@@ -189,7 +189,7 @@ class Squad:
 
     def _round(self, columns: np.ndarray, sizes: np.ndarray) -> None:
         """Improve all columns on their working sets."""
-        tol, roster, dual = self.effort.tol, self.roster, self.dual
+        tol, roster, dual = self.effort.gap, self.roster, self.dual
         todo = self.gap > tol
         rough = np.maximum(tol, 0.05 * np.minimum(self.gap, self.unit[:, None]))
         goal = np.where(self.settled[:, None], tol, rough)
@@ -218,7 +218,8 @@ class Squad:
             rows = part.start + np.flatnonzero(self.trainable[part] & ~self.inside[part])
             excess = self.worst[rows]
             # rows that violate a little matter where they alone keep the gap open
-            least = 0.0 if (self.gap[c] > self.effort.tol).any() else self.effort.tol
+            open_still = (self.gap[c] > self.effort.gap).any()
+            least = 0.0 if open_still else float(np.max(self.effort.gap))
             if not excess.max() > least:
                 continue
             near = excess > -NEAR * self.unit[c]

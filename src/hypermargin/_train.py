@@ -18,6 +18,7 @@ from ._gram import Columns, Gram
 from ._linear_system import SaddleSystem
 from ._losses import Dual
 from ._smo import make_feasible, optimality, slopes, smo_on_rows
+from ._spread import typical_deviation
 
 PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
 WHOLE = 600  # with at most so many rows there is no point in a working set
@@ -74,7 +75,7 @@ def train(
         raise ValueError("this dual has no solver: bounds need a bias and must all be finite.")
     team = _Team(gram, members, dual, start)
     team.run(effort)
-    return team.finish(effort.tol)
+    return team.finish(effort.gap)
 
 
 def of_fold(dual: Dual, f: int, rows: np.ndarray | slice = slice(None)) -> Dual:
@@ -206,7 +207,10 @@ class _Team:
         self.gram, self.members, self.dual, self.start = gram, members, dual, start
         self.n_folds = len(dual.target)
         self.trainable = np.flatnonzero((dual.lower < dual.upper).any(axis=0))
-        self.unit = float(units(dual.target[0], np.array([0, len(members)]))[0])
+        self.unit = min(
+            2.0 * typical_deviation(dual.target[0, self.trainable]),
+            0.5 * float(np.ptp(dual.target[0, self.trainable])),
+        )
         self.iterations = np.zeros(self.n_folds, dtype=int)
         self.r, self.values = np.array(dual.target), np.zeros(dual.target.shape)
         self.noise, self.bias = np.zeros((2, self.n_folds))
@@ -229,8 +233,11 @@ class _Team:
         self.values[folds] = values
         for f, value in zip(folds, values, strict=True):
             self.r[f] = dual.target[f] - dual.ridge[f] * self.beta[f] - value
-            # rounding alone makes gaps of this size
-            self.noise[f] = 1e-14 * (np.abs(dual.target[f]).max() + np.abs(value).max())
+            # rounding alone makes gaps of this size; rows at a bound may be anywhere beyond it
+            near = (dual.lower[f] < self.beta[f]) & (self.beta[f] < dual.upper[f])
+            near |= (self.beta[f] == 0.0) & (dual.lower[f] < dual.upper[f])
+            largest = np.abs(dual.target[f]).max(initial=0.0, where=near)
+            self.noise[f] = 1e-14 * (largest + np.abs(value).max(initial=0.0, where=near))
             self.top[f], self.bottom[f], self.bias[f] = optimality(
                 self.r[f], self.beta[f], dual.lower[f], dual.upper[f], dual.kink[f], self.excess[f]
             )
@@ -246,7 +253,7 @@ class _Team:
         # whether W has most of the rows that matter, so that it is worth an exact solution
         settled = len(W) == len(self.trainable)
         settled = settled or (self.start is not None and self.start.complete)
-        tol = np.maximum(effort.tol, self.noise)
+        tol = np.maximum(effort.gap, self.noise)
         tries = 0
         while (todo := np.flatnonzero(self.gap > tol)).size and tries < 6:
             self.gram.hold(self.members[W])
@@ -257,7 +264,7 @@ class _Team:
             if not self.known:
                 self._residuals_on(W, K)
             self._improve(K, W, todo, goal, limit, effort)
-            tol = np.maximum(effort.tol, self.noise)
+            tol = np.maximum(effort.gap, self.noise)
             if (self.iterations[todo] >= limit).any() or effort.budget.expired():
                 return
             grown = self._next(W, tol)
@@ -273,7 +280,7 @@ class _Team:
         limit: int,
         effort: Effort,
     ) -> None:
-        dual = self.dual
+        dual, unit = self.dual, np.broadcast_to(effort.unit, self.n_folds)
 
         def improve(f: int) -> None:
             chunk = min(limit, max(CHUNK, NEWTON_EVERY * len(W)))
@@ -281,7 +288,8 @@ class _Team:
                 K, W, dual.lower[f], dual.upper[f], dual.kink[f], dual.ridge[f],
                 self.beta[f], self.r[f], goal[f], chunk,
             )  # fmt: skip
-            polish = goal[f] <= effort.tol < POLISHED
+            last = effort.tol < POLISHED and goal[f] <= effort.tol * unit[f]
+            polish = POLISHED * float(unit[f]) if last else 0.0
             if (gap > goal[f] or polish) and made < limit and not effort.budget.expired():
                 block = Block(K, of_fold(dual, f, W), self.beta[f, W], self.r[f, W])
                 made += block.descend(goal[f], limit - made, effort.budget, polish)
@@ -344,7 +352,7 @@ class _Team:
             chosen[np.argsort(falling, kind="stable")[:half]] = True
         return self.trainable[chosen[self.trainable]]
 
-    def finish(self, tol: float) -> Trained:
+    def finish(self, tol: np.ndarray) -> Trained:
         # (recovered from the residuals, values would have rounding errors that know the targets)
         converged = bool((self.gap <= 10 * np.maximum(tol, self.noise)).all())
         iterations = int(self.iterations.max())
