@@ -40,6 +40,7 @@ class Targets:
     scale : how far real targets typically deviate from their middle
     groups : the labels of groups of rows that have hyperparameters of their own, if there are any
     as_table : whether predictions of a single target have two dimensions, as y had
+    several : whether y has several labels, each of which is there (1) or not (-1)
     """
 
     y: np.ndarray
@@ -48,6 +49,7 @@ class Targets:
     scale: float
     groups: np.ndarray | None = None
     as_table: bool = False
+    several: bool = False
     _numbers: dict[str, dict[Any, int]] = field(default_factory=dict, repr=False)
 
     def labels(self, name: str) -> list:

@@ -14,6 +14,8 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import type_of_target
 
 from ._adapter import (
     Adapter,
@@ -274,3 +276,31 @@ class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
 
     def refuse(self, estimator: Any) -> str | None:
         return "positive=True; use False" if estimator.positive else None
+
+    def targets(self, y: Any) -> Targets:
+        """Several labels that a row has or has not are targets of their own: y has no classes."""
+        if type_of_target(y) != "multilabel-indicator":
+            return super().targets(y)
+        signs = np.where(np.asarray(y) > 0, 1.0, -1.0)
+        everyone = np.ones(len(signs), dtype=bool)
+        columns = [Column(everyone, column, {}) for column in signs.T.copy()]
+        return Targets(signs, None, columns, 1.0, several=True)
+
+    def class_weight(
+        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+    ) -> np.ndarray:
+        if targets.several and estimator.class_weight is not None:
+            return compute_sample_weight(estimator.class_weight, (y > 0).astype(int))
+        if targets.several:
+            return np.ones(len(y))
+        return super().class_weight(estimator, y, targets, weight)
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if classes is None:
+            return (outputs > 0).astype(int)
+        return super().predict(estimator, outputs, classes)
+
+    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return (
+            outputs if classes is None else super().decision_function(estimator, outputs, classes)
+        )

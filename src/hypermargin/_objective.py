@@ -316,7 +316,8 @@ def validation_loss(
     y, adapter = prepared.targets.y, prepared.model.adapter
 
     def apply(outputs: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
-        read, T = adapter.contrasted(outputs)
+        classifies = prepared.targets.classes is not None
+        read, T = adapter.contrasted(outputs) if classifies else (outputs, None)
         value, delta = _checked(criterion, criterion(read, y[rows], weight[rows]), read)
         return value, delta if T is None else delta @ T.T
 

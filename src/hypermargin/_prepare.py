@@ -96,6 +96,12 @@ def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list
     ]
     if not splits:
         raise ValueError(f"cv={cv!r} gives no folds; give at least one pair (train, test).")
+    promised = cv.get_n_splits(X, y, **split_params)
+    if len(splits) != promised:
+        raise ValueError(
+            f"cv.split and cv.get_n_splits return inconsistent results. Expected {promised} "
+            f"splits, got {len(splits)}"
+        )
     for number, (train, test) in enumerate(splits):
         if not len(train) or not len(test):
             part = "test" if len(train) else "training"
@@ -190,6 +196,10 @@ def check_inputs(
 
 def check_threshold(where: str, targets: Targets) -> None:
     """Say so if a threshold is given for more than two classes."""
+    if targets.several:
+        raise ValueError(
+            f"{where} has a threshold, which is for two classes; y has several labels."
+        )
     if targets.classes is not None and len(targets.classes) != 2:
         raise ValueError(
             f"{where} has a threshold, which is for two classes; y has {len(targets.classes)}."

@@ -193,7 +193,7 @@ def _criterion(estimator: Any, scoring: Any, criterion: Any, classes: Any) -> Cr
     if criterion is not None:
         return read_criterion(criterion, classes, logits)
     scorer = check_scoring(estimator, scoring)
-    found, is_own = criterion_for(scorer, is_classifier(estimator), classes, logits)
+    found, is_own = criterion_for(scorer, classes is not None, classes, logits)
     if not is_own:
         raise ValueError(
             f"scoring={scoring!r} has no smooth form; see the documentation, or give a criterion."

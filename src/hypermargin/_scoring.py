@@ -177,6 +177,18 @@ class _RegressorStandIn(RegressorMixin, _StandIn):
         return values.reshape(len(X), -1) if self.prepared.targets.as_table else values
 
 
+class _LabelsStandIn(ClassifierMixin, _StandIn):
+    """One of several labels, each of which a row has or has not."""
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return np.arange(len(self.prepared.targets.columns))
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        model = self.prepared.model
+        return model.adapter.decision_function(model.machine, self.outputs_at(X), None)
+
+
 class _ClassifierStandIn(ClassifierMixin, _StandIn):
     def __init__(self, prepared: Any, outputs_at: Any, calibration: Callable[[], Any]):
         super().__init__(prepared, outputs_at)
@@ -208,6 +220,8 @@ def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
             return evaluation.outputs[f]
         return evaluation.outputs_at(f, rows)
 
+    if prepared.targets.several:
+        return _LabelsStandIn(prepared, outputs_at)
     if prepared.targets.classes is None:
         return _RegressorStandIn(prepared, outputs_at)
 

@@ -182,7 +182,7 @@ def _is_list(value: Any) -> bool:
 def _values(name: str, values: Any) -> list:
     if len(values) == 0:
         raise ValueError(f"space[{name!r}] is an empty list; give at least one value.")
-    if np.ndim(values) > 1 and isinstance(values, np.ndarray):
+    if isinstance(values, np.ndarray) and values.ndim > 1:
         raise ValueError(f"space[{name!r}] is an array of {values.ndim} dimensions; give one of 1.")
     return list(values)
 
