@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from hypermargin import GradientSearchCV, KernelSVC, value_and_grad
-from hypermargin._probability import Sigmoid
+from hypermargin._probability import calibrated
 from hypermargin.criteria import CRITERIA, PrecisionAtRecall, WeightedError
 
 FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
@@ -265,8 +265,12 @@ def test_probabilities_are_calibrated_with_the_weights_of_the_rows(scoring):
         model = SVC(**search.best_params_, tol=1e-6)
         model.fit(X[train], y[train], sample_weight=weight[train])
         outputs[test] = model.decision_function(X[test])
+    # every row is doubted a little, as it would be if one more of two rows were wrong
+    doubt = 1 / (weight.sum() ** 2 / (weight**2).sum() + 2)
+    twice = np.concatenate([(1 - doubt) * weight, doubt * weight])
+    other = np.where(y == "spam", "ham", "spam")
     platt = LogisticRegression(C=np.inf, tol=1e-10)
-    platt.fit(outputs[:, None], y, sample_weight=weight)
+    platt.fit(np.tile(outputs, 2)[:, None], np.concatenate([y, other]), sample_weight=twice)
     expected = platt.predict_proba(outputs[:, None])
     found = search.calibration_.probabilities(outputs[:, None])
     np.testing.assert_allclose(found, expected, atol=1e-3)
@@ -308,7 +312,7 @@ def test_outputs_that_mislead_give_the_shares_of_the_classes():
     rng = np.random.default_rng(0)
     y = np.arange(40) % 4 // 3
     outputs = rng.normal(size=(40, 1)) - 2.0 * y[:, None]
-    found = Sigmoid(outputs, y, np.ones(40)).calibration.probabilities(outputs)
+    found = calibrated(outputs, y, np.ones(40)).probabilities(outputs)
     np.testing.assert_allclose(found, np.tile([0.75, 0.25], (40, 1)))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, logsumexp, softmax
 from sklearn import metrics
 
 from ._criterion import Criterion, Valued, first_missing, tally_matrix
@@ -15,15 +16,46 @@ from ._criterion import Criterion, Valued, first_missing, tally_matrix
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted sigmoid: what it takes to make probabilities of outputs."""
+    """Fitted sigmoids, one for each pair of classes: what makes probabilities of outputs."""
 
-    slope: float
+    slopes: np.ndarray
     offsets: np.ndarray
 
     def probabilities(self, outputs: np.ndarray) -> np.ndarray:
-        """Return the probabilities of all classes for outputs of the same machines."""
-        tally = tally_matrix(outputs.shape[1])
-        return softmax(self.slope * (outputs @ tally) + self.offsets, axis=1)
+        """Return the probabilities of all classes for outputs of the same machines.
+
+        Those of pairs are coupled as Price et al. (1995) do: with the log-odds m_kj of class k
+        against class j, that of k is 1 / (1 + sum_j exp(-m_kj)), but for a factor.  The outputs of
+        pairs that a row is of neither class of have next to no say in it.
+        """
+        signs = tally_matrix(outputs.shape[1])
+        odds = self.slopes * outputs + self.offsets
+        against = [-odds[:, of != 0] * of[of != 0] for of in signs.T]
+        return softmax([-np.logaddexp(0.0, logsumexp(m, axis=1)) for m in against], axis=0).T
+
+
+def calibrated(outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Calibration:
+    """Fit a sigmoid to the outputs of every pair of classes, on the rows of these two.
+
+    Where outputs separate classes the best sigmoid is a step, whatever the number of rows.  So one
+    row that is right and one that is wrong are added (Laplace's rule of succession; Platt's, which
+    adds them to every class, doubts more than test data do).  They are spread over all rows.
+    """
+    n_classes, found = tally_matrix(outputs.shape[1]).shape[1], []
+    for column, (first, second) in zip(outputs.T, combinations(range(n_classes), 2)):
+        rows = ((y == first) | (y == second)) & (weight > 0)
+        found.append(_platt(column[rows, None], (y[rows] == second).astype(int), weight[rows]))
+    slopes, offsets = np.array(found).T
+    return Calibration(slopes, offsets)
+
+
+def _platt(outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Return slope and offset of the log-odds of two classes, which are to rise with outputs."""
+    n_rows = weight.sum() ** 2 / (weight**2).sum()  # that would say as much, if all were equal
+    sigmoid = Sigmoid(outputs, y, weight, doubt=1.0 / (n_rows + 2.0))
+    if sigmoid.slope > 0.0:
+        return 2.0 * sigmoid.slope, float(sigmoid.offsets[1])
+    return 0.0, float(np.log(weight[y == 1].sum() / weight[y == 0].sum()))
 
 
 class Sigmoid:
@@ -31,16 +63,18 @@ class Sigmoid:
 
     For two classes it is Platt's sigmoid.  It is fitted by Newton's method; the offset of the first
     class is zero, and a tiny ridge keeps the fit finite where the outputs separate the classes.
+    `doubt` is the probability that rows are of another class than they say.
     """
 
     ridge = 1e-12
 
-    def __init__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray):
+    def __init__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray, doubt: float = 0.0):
         self.tally = tally_matrix(outputs.shape[1])
         sums = outputs @ self.tally
         self.unit = max(float(sums.std()), np.finfo(float).tiny)
         self._z, self._cost = sums / self.unit, (weight / weight.sum())[:, None]
-        self._truth = np.eye(sums.shape[1])[y]
+        own = np.eye(sums.shape[1])
+        self._truth = ((1.0 - doubt) * own + doubt / (len(own) - 1) * (1.0 - own))[y]
         self._p = self._fit()
 
     @property
@@ -54,14 +88,6 @@ class Sigmoid:
     @property
     def logits(self) -> np.ndarray:
         return self._logits(self._p)
-
-    @property
-    def calibration(self) -> Calibration:
-        """Return probabilities that rise with the outputs, or the classes' shares at the least."""
-        if self.slope > 0.0:
-            return Calibration(self.slope, self.offsets)
-        shares = (self._cost * self._truth).sum(axis=0)
-        return Calibration(0.0, np.log(np.maximum(shares, np.finfo(float).tiny)))
 
     def _logits(self, p: np.ndarray) -> np.ndarray:
         return p[0] * self._z + np.append(0.0, p[1:])

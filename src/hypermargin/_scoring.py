@@ -27,7 +27,7 @@ from sklearn.utils.validation import _check_method_params
 from ._criterion import Criterion
 from ._objective import Visit
 from ._prepare import Prepared
-from ._probability import Calibration, Sigmoid
+from ._probability import Calibration, calibrated
 from ._problem import Evaluation
 
 
@@ -241,7 +241,7 @@ def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
 def calibration(
     prepared: Prepared, evaluation: Evaluation, folds: Sequence[int], threshold: float = 0.0
 ) -> Calibration | None:
-    """Fit a sigmoid to the out-of-fold outputs of some folds; None if they lack a class.
+    """Fit sigmoids to the out-of-fold outputs of some folds; None if they lack a class.
 
     Outputs are those above the threshold; the sigmoid is for outputs as they are.
     """
@@ -252,7 +252,7 @@ def calibration(
     y, weight = prepared.targets.y[rows], prepared.sample_weight[rows]
     if len(np.unique(y[weight > 0])) < len(np.asarray(prepared.targets.classes)):
         return None
-    return Sigmoid(prepared.model.adapter.contrasted(outputs)[0], y, weight).calibration
+    return calibrated(prepared.model.adapter.contrasted(outputs)[0], y, weight)
 
 
 def check_same_names(scores: Sequence[Any]) -> None:
