@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, make_scorer, mean_absolute_error
@@ -239,6 +240,12 @@ def is_sparse(X: Any) -> bool:
 
 def quietly(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function without its warnings."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        return function(*args, **kwargs)
+    return listening(function, *args, **kwargs)[0]
+
+
+def listening(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, bool]:
+    """Call a function; return its value, and whether it warned that training did not converge."""
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        value = function(*args, **kwargs)
+    return value, any(issubclass(w.category, ConvergenceWarning) for w in caught)

@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
-from benchmarks._fuzz.cases import Case, quietly
+from benchmarks._fuzz.cases import Case, listening, quietly
 from benchmarks._fuzz.certificate import violation
 from benchmarks._fuzz.reference import (
     Fold,
@@ -38,7 +38,7 @@ LONGEST = 600  # characters of one sentence
 
 
 class Unsettled(Exception):
-    """Scikit-learn cannot tell either: its own solver has not converged."""
+    """There is no answer: a solver, ours or scikit-learn's, says that it has not converged."""
 
 
 # --- input and output
@@ -89,11 +89,14 @@ def results_are_finite(case: Case, search: Any, before: Any) -> Findings:
 
 
 def _plain_scores(case: Case, search: Any) -> list[float]:
-    """Return the scores of scikit-learn's own models at the best point."""
+    """Return the scores of scikit-learn's own models at the best point, NaN where it fails."""
     scores = []
     for train, test in splits_of(case):
         fold = Fold(case, search.best_params_, train, test)
-        scores.append(fold.score(fold.own.model))
+        try:
+            scores.append(fold.score(fold.own.model))
+        except ValueError:
+            scores.append(np.nan)
     return scores
 
 
@@ -101,7 +104,10 @@ def predictions_survive_pickling(case: Case, search: Any, before: Any) -> Findin
     copy = pickle.loads(pickle.dumps(search))
     if not search.refit:
         return
-    if not np.array_equal(search.predict(case.X), copy.predict(case.X)):
+    first, second = search.predict(case.X), copy.predict(case.X)
+    # the layout of the data in memory does not survive, and with it the order of sums
+    same = np.allclose if case.classes is None else np.array_equal
+    if not same(first, second, **({"rtol": ROUNDING} if case.classes is None else {})):
         yield "predictions differ after pickling"
     if case.classes is None or not hasattr(search, "predict_proba"):
         return
@@ -177,7 +183,7 @@ def solution_is_optimal(case: Case, search: Any, before: Any) -> Findings:
     if case.classes is None:
         reach += ROUNDING * float(np.abs(machine.predict(case.X)).max())
     off = violation(machine, case.X, case.y, weight, reach)
-    if off is not None and off > ROUNDING:
+    if off is not None and off > reach:
         yield f"a coefficient is off by {off:.3g} of its cost, at a tolerance of {reach:.3g}"
 
 
@@ -198,11 +204,15 @@ def gradient_is_that_of_differences(case: Case, search: Any, before: Any) -> Fin
     if not at or options is None:
         return
 
-    def value(**moved: float) -> float:
-        return value_and_grad(estimator, case.X, case.y, {**at, **moved}, **options)[0]
+    def evaluate(**moved: float) -> tuple[float, dict]:
+        point = {**at, **moved}
+        found, late = listening(value_and_grad, estimator, case.X, case.y, point, **options)
+        if late:
+            raise Unsettled
+        return found
 
     try:
-        here, gradient = value_and_grad(estimator, case.X, case.y, at, **options)
+        here, gradient = evaluate()
     except (ValueError, TypeError) as error:
         # the score, or what is tuned, has no derivative
         if "smooth form" in str(error) or "cannot be differentiated" in str(error):
@@ -215,7 +225,7 @@ def gradient_is_that_of_differences(case: Case, search: Any, before: Any) -> Fin
         slopes = []
         for step in (1e-4, 1e-5):
             h = step * (abs(x) or 1.0)
-            up, down = value(**{name: x + h}), value(**{name: x - h})
+            up, down = evaluate(**{name: x + h})[0], evaluate(**{name: x - h})[0]
             slopes += [(up - here) / h, (here - down) / h]
         noise = 1e-9 * (abs(here) + abs(x * gradient[name])) / h
         slack = noise + 1e-3 * max(map(abs, slopes)) + abs(slopes[2] - slopes[3])
@@ -274,8 +284,9 @@ def _outputs(case: Case, search: Any, y: Any, train: Any, test: Any) -> np.ndarr
     one = GradientSearchCV(
         case.estimator, point, cv=[(train, test)], refit=False, random_state=0,
         scoring=make_scorer(look, response_method=method), rank=case.options.get("rank"),
-    ).fit(case.X, y, **given)  # fmt: skip
-    assert one.best_params_.keys() == search.best_params_.keys()
+    )  # fmt: skip
+    if listening(one.fit, case.X, y, **given)[1]:
+        raise Unsettled
     return seen[-1] if seen else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
@@ -21,7 +19,7 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from benchmarks._fuzz.cases import Case
+from benchmarks._fuzz.cases import Case, listening
 
 # What makes scikit-learn's solvers precise; more iterations than these are a hang.
 PRECISE = {"tol": 1e-9, "max_iter": 1_000_000, "cache_size": 500}
@@ -114,10 +112,7 @@ def fit(case: Case, estimator: Any, threshold: float, rows: Any) -> Fitted:
     given = {k: v for k, v in case.fit_params.items() if k != "groups"}
     params = _check_method_params(case.X, params=given, indices=rows)
     model = clone(estimator)
-    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
-        warnings.simplefilter("always")
-        model.fit(in_double(X_train), y_train, **params)
-    late = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    _, late = listening(model.fit, in_double(X_train), y_train, **params)
     return Fitted(model, threshold, not late)
 
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks._fuzz.cases import Case, draw, quietly
+from benchmarks._fuzz.cases import Case, draw, listening, quietly
 from benchmarks._fuzz.oracle import CHECKS, Unsettled, refusal
 
 LIMIT = 20.0  # seconds of processor time that a search, and every check, may take
 PATIENCE = 300.0  # seconds by the clock without a word, after which a case is given up
 THEIRS = ("results", "scores", "refit")  # checks that wait for scikit-learn's own solvers
+SOLVED = ("scores", "refit", "solution")  # checks of what is solved
 
 
 @dataclass
@@ -37,7 +38,7 @@ def judge(case: Case, stage: Callable[[str], None] = lambda name: None) -> Outco
     stage("search")
     clock = time.process_time()
     try:
-        quietly(search.fit, case.X, case.y, **case.fit_params)
+        _, late = listening(search.fit, case.X, case.y, **case.fit_params)
     except Exception as error:
         outcome.refused = f"{type(error).__name__}: {str(error)[:300]}"
         stage("refusal")
@@ -47,6 +48,9 @@ def judge(case: Case, stage: Callable[[str], None] = lambda name: None) -> Outco
         outcome.seconds = time.process_time() - clock
     for check in CHECKS:
         name = check.__name__
+        if late and name.startswith(SOLVED):
+            outcome.unsettled.append(f"{name}: the search says that it did not converge")
+            continue
         stage(name)
         try:
             found = quietly(lambda check=check: list(check(case, search, before)))
