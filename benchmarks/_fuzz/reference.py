@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
@@ -34,9 +37,10 @@ def splits_of(case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def at_point(case: Case, params: dict[str, Any]) -> tuple[Any, float]:
     """Return the estimator with the parameters of a point, and the threshold that wraps it."""
-    params = dict(params)
-    threshold = 0.0
-    if "threshold" not in case.estimator.get_params():
+    params, own = dict(params), case.prefix + "threshold"
+    if own in case.estimator.get_params():  # an estimator of ours, which has it in `predict`
+        threshold = params.get(own, case.machine.threshold)
+    else:
         threshold = params.pop("threshold", 0.0)
     return clone(case.estimator).set_params(**clone(params, safe=False)), threshold
 
@@ -74,6 +78,8 @@ def of_scikit_learn(estimator: Any, precise: bool) -> Any:
         values["max_iter"] = FEWER[kind]
     if precise:
         machine.set_params(**values)
+    if precise and kind == "LogisticRegression" and machine.solver != "liblinear":
+        machine.set_params(solver="newton-cholesky")
     return estimator
 
 
@@ -105,15 +111,60 @@ class Fitted:
         return np.asarray(model.decision_function(X)).reshape(_length(X), -1) - self.threshold
 
 
-def fit(case: Case, estimator: Any, threshold: float, rows: Any) -> Fitted:
-    """Fit an estimator on some rows of a case, in double precision."""
+def fit(case: Case, estimator: Any, threshold: float, rows: Any, precise: bool) -> Fitted:
+    """Fit scikit-learn's form of an estimator on some rows of a case, in double precision."""
     X, y = indexable(case.X, case.y)
     X_train, y_train = _safe_split(estimator, X, y, rows)
+    X_train = in_double(X_train)
     given = {k: v for k, v in case.fit_params.items() if k != "groups"}
     params = _check_method_params(case.X, params=given, indices=rows)
-    model = clone(estimator)
-    _, late = listening(model.fit, in_double(X_train), y_train, **params)
+    model = of_scikit_learn(estimator, precise)
+    if precise and _may_be_moved(case.machine):
+        model = _centred(model, X_train, y_train)
+        if not case.is_pipeline:
+            params = {f"machine__{name}": value for name, value in params.items()}
+    _, late = listening(model.fit, X_train, y_train, **params)
     return Fitted(model, threshold, not late)
+
+
+def _may_be_moved(machine: Any) -> bool:
+    """Whether columns may be moved by a constant, which changes nothing but rounding."""
+    if isinstance(machine, LogisticRegression):
+        return bool(machine.fit_intercept) and machine.solver != "liblinear"
+    return getattr(machine, "kernel", "") in ("rbf", "linear") and not isinstance(
+        machine, KernelRidge
+    )
+
+
+def _centred(model: Any, X: Any, y: Any) -> Pipeline:
+    """Return the model with columns moved to zero before the machine, for solvers that need it."""
+    steps = list(model.steps) if hasattr(model, "steps") else [("machine", model)]
+    name, machine = steps[-1]
+    if len(steps) > 1:
+        X = clone(Pipeline(steps[:-1])).fit(X, y).transform(X)
+    if getattr(machine, "gamma", "") in ("scale", "auto") and machine.kernel == "rbf":
+        machine.set_params(gamma=_gamma(machine.gamma, _dense(X)))
+    return Pipeline([*steps[:-1], ("centre", _Centre()), (name, machine)])
+
+
+def _gamma(asked: Any, X: np.ndarray) -> float:
+    scale = X.shape[1] * X.var() if asked == "scale" else X.shape[1]
+    return 1.0 / scale if scale else 1.0
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=float)
+
+
+class _Centre(TransformerMixin, BaseEstimator):
+    """Moves the mean of every column to zero; sparse rows become dense."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        self.means_ = _dense(X).mean(axis=0)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        return _dense(X) - self.means_
 
 
 def in_double(X: Any) -> Any:
@@ -216,13 +267,11 @@ class Fold:
     @cached_property
     def own(self) -> Fitted:
         """The estimator as the user has it."""
-        estimator, threshold = self._parts
-        return fit(self.case, of_scikit_learn(estimator, False), threshold, self.train)
+        return fit(self.case, *self._parts, self.train, precise=False)
 
     @cached_property
     def precise(self) -> Fitted:
-        estimator, threshold = self._parts
-        return fit(self.case, of_scikit_learn(estimator, True), threshold, self.train)
+        return fit(self.case, *self._parts, self.train, precise=True)
 
     @cached_property
     def rows(self) -> tuple[Any, Any]:
@@ -279,10 +328,8 @@ def positive_definite(case: Case, params: dict[str, Any], rows: Any) -> bool:
     X, y = _safe_split(estimator, *indexable(case.X, case.y), rows)
     if hasattr(estimator, "steps"):
         X = clone(estimator[:-1]).fit(X, y).transform(X)
-    X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=float)
-    gamma = machine.gamma
+    X, gamma = _dense(X), machine.gamma
     if not isinstance(gamma, float):
-        scale = X.shape[1] * X.var() if gamma == "scale" else X.shape[1]
-        gamma = 1.0 / scale if scale else 1.0
+        gamma = _gamma(gamma, X)
     values = np.linalg.eigvalsh(sigmoid_kernel(X, gamma=gamma, coef0=machine.coef0))
     return bool(values.min() >= -1e-10 * np.abs(values).max())
