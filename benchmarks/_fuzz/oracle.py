@@ -94,7 +94,7 @@ def _plain_scores(case: Case, search: Any) -> list[float]:
     for train, test in splits_of(case):
         fold = Fold(case, search.best_params_, train, test)
         try:
-            scores.append(fold.score(fold.own.model))
+            scores.append(fold.score(fold.precise.model))
         except ValueError:
             scores.append(np.nan)
     return scores
@@ -143,11 +143,15 @@ def scores_are_those_of_scikit_learn(case: Case, search: Any, before: Any) -> Fi
 
 
 def _reach(case: Case, fold: Fold, tol: float) -> float:
-    """Return how far outputs may be from precise ones, by our tolerance and by scikit-learn's."""
+    """Return how far outputs may be from precise ones.
+
+    That is some times our tolerance, or as far as those of scikit-learn's solver at ten times its
+    tolerance: what a gap in the optimum does to outputs depends on the data.
+    """
     outputs = fold.precise.outputs(fold.rows[0])
     largest = float(np.abs(outputs).max(initial=0.0))
     ours = tol * (unit_of_targets(case, fold.train) if hasattr(case.machine, "kernel") else largest)
-    return SLACK * max(ours, fold.error_of_own) + ROUNDING * (1.0 + largest)
+    return max(SLACK * ours, fold.error_of_loose) + ROUNDING * (1.0 + largest)
 
 
 def refit_is_that_of_scikit_learn(case: Case, search: Any, before: Any) -> Findings:
