@@ -46,9 +46,9 @@ def ten():
     [
         (0, ValueError, "'space' parameter"),
         ([{"C": [1]}, 0], TypeError, "a dict or a list of dicts"),
-        ({"C": 1}, ValueError, r"space\['C'\]=1 is not understood"),
+        ({"C": 1}, TypeError, r"space\['C'\]=1 is not understood"),
         ({"C": []}, ValueError, r"space\['C'\] is an empty list"),
-        ({"C": "1,2,3"}, ValueError, r"space\['C'\]='1,2,3' is not understood"),
+        ({"C": "1,2,3"}, TypeError, r"space\['C'\]='1,2,3' is not understood"),
         ({"C": np.ones((3, 2))}, ValueError, r"space\['C'\] is an array of 2 dimensions"),
         ({"foo": [0]}, ValueError, "Invalid parameter 'foo' for estimator SVC"),
     ],

@@ -88,6 +88,13 @@ def test_a_value_that_the_estimator_accepts_and_we_do_not_is_refused(iris):
         search.fit(*iris)
 
 
+def test_a_listed_estimator_that_cannot_be_searched_is_refused_whatever_it_says(iris):
+    pipeline = Pipeline([("scale", StandardScaler()), ("machine", SVC())])
+    search = GradientSearchCV(pipeline, {"machine": [SVC(), DummyClassifier(strategy="no")]})
+    with pytest.raises(ValueError, match="estimator=DummyClassifier cannot be differentiated"):
+        search.fit(*iris)
+
+
 @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
 def test_what_a_transformer_raises_is_reported_with_its_type_and_place(iris):
     def broken(X):

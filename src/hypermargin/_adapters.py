@@ -50,6 +50,10 @@ ADAPTERS: tuple[Adapter, ...] = (
 )
 
 
+class NoAdapter(ValueError):
+    """An estimator is of a kind that cannot be searched."""
+
+
 class Transformers(Pipeline):
     """What comes before a machine, fitted whether or not the last of them can tell."""
 
@@ -196,7 +200,7 @@ def read_model(estimator: Any) -> Model:
             return Model(estimator, machine, adapter, prefix, before)
     what = repr(machine) if isinstance(machine, str) else type(machine).__name__
     known = ", ".join(a.estimator.__name__ for a in ADAPTERS)
-    raise ValueError(
+    raise NoAdapter(
         f"estimator={what} cannot be differentiated; use one of {known}, "
         "or a Pipeline that ends in one of them."
     )

@@ -13,7 +13,7 @@ from sklearn.metrics._scorer import _PassthroughScorer
 from sklearn.pipeline import Pipeline
 
 from ._adapter import Targets
-from ._adapters import Model, read_model
+from ._adapters import Model, NoAdapter, read_model
 from ._log import warn
 from ._path import walks
 from ._prepare import (
@@ -135,7 +135,7 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]
         try:
             model = _model_with(whole, threshold)
         except (ValueError, TypeError) as error:
-            if not listed:
+            if not listed or isinstance(error, NoAdapter):
                 raise
             combinations.append(Refused(listed, whole, error))
             continue

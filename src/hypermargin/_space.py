@@ -200,7 +200,8 @@ def read_range(place: str, spec: Any, default: Dimension, sign: str) -> Dimensio
     elif isinstance(spec, tuple) and len(spec) in (2, 3):
         low, high, scale = (*spec, None)[:3]
     else:
-        raise ValueError(
+        error = ValueError if isinstance(spec, tuple) else TypeError  # as GridSearchCV says
+        raise error(
             f"{place}={spec!r} is not understood; give (low, high), "
             "(low, high, 'log' or 'linear'), a frozen scipy.stats distribution "
             "or a list of values."
