@@ -5,10 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
@@ -106,6 +108,17 @@ def test_what_a_transformer_raises_is_reported_with_its_type_and_place(iris):
         GradientSearchCV(pipeline, grid).fit(*iris)
     message = next(str(one.message) for one in caught if one.category is FitFailedWarning)
     assert "in broken" in message
+
+
+@pytest.mark.parametrize("estimator", [Ridge(), KernelRidge()], ids=str)
+def test_a_penalty_of_zero_is_refused_in_a_sentence(iris, estimator):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"alpha=0\.0 must be positive here"):
+        GradientSearchCV(estimator, {"alpha": [0, 1.0]}).fit(X, y)
+    with pytest.raises(ValueError, match=r"alpha=\[1\.0, 2\.0\] must be a single number here"):
+        GradientSearchCV(estimator, {"alpha": [[1.0, 2.0]]}).fit(X, np.c_[y, -y])
+    search = GradientSearchCV(clone(estimator).set_params(alpha=0.0), {"alpha": (0.1, 10)})
+    assert search.fit(X, y).best_params_["alpha"] >= 0.1
 
 
 # How values can be given
@@ -215,7 +228,6 @@ def test_logarithms_of_probabilities(iris, estimator):
 
 
 def test_searches_do_not_say_that_they_take_arrays_of_other_libraries():
-    from sklearn.linear_model import Ridge
     from sklearn.utils import get_tags
 
     assert get_tags(Ridge()).array_api_support

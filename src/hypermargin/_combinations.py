@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -113,12 +114,15 @@ def own_error(whole: Any, listed: Mapping[str, Any], y: Any, ours: Exception) ->
     machine = whole
     while isinstance(machine, Pipeline):
         machine = machine.steps[-1][1]
-    labels = np.array([0.0, 1.0])
-    if is_classifier(machine):
-        labels = np.repeat(np.unique(np.asarray(y)), 2)
+    labels = np.asarray(y)
+    if labels.ndim > 1 or not is_classifier(machine):
+        labels = np.stack([np.zeros(labels.shape[1:]), np.ones(labels.shape[1:])])
+    else:
+        labels = np.repeat(np.unique(labels), 2)
     if listed:
         try:
-            clone(machine).fit(np.eye(len(labels)), labels)
+            with warnings.catch_warnings(action="ignore"):
+                clone(machine).fit(np.eye(len(labels)), labels)
         except Exception as error:
             error.__context__ = None  # not `ours`, which says the same in other words
             return error
@@ -159,17 +163,17 @@ def answer_otherwise(combinations: Sequence[Combination], scorer: Any) -> bool:
     Its own `score` counts where that is what is asked for.
     """
     asks = isinstance(scorer, _PassthroughScorer)
-    warnings, found = set(), False
+    messages, found = set(), False
     for one in combinations:
         own = [name for name in one.model.own_methods if name != "score" or asks]
         found = found or bool(own)
         if own and one.ranges:
-            warnings.add(
+            messages.add(
                 f"{type(one.model.machine).__name__} has its own {' and '.join(own)}: points are "
                 "scored by models that are fitted in every fold, while the search descends on the "
                 f"loss of {one.model.adapter.estimator.__name__}."
             )
-    for message in sorted(warnings):
+    for message in sorted(messages):
         warn(message)
     return found
 

@@ -246,14 +246,20 @@ def check_square(K: Any) -> None:
 
 
 def _values(model: Model, tuned: Sequence[str]) -> dict[str, float]:
-    """Return the machine's hyperparameters that are not tuned, or say which is not a number."""
-    values = model.adapter.values(model.machine)
-    for name in model.adapter.scalars(model.machine):
-        if name not in tuned and name not in values and name != "gamma":
-            value = getattr(model.machine, name)
+    """Return the machine's hyperparameters that are not tuned, or say which is of no use."""
+    adapter, machine = model.adapter, model.machine
+    values, of_loss = adapter.values(machine), adapter.loss(machine).hyperparameters
+    for name in adapter.scalars(machine):
+        if name in tuned:
+            continue
+        if name not in values and name != "gamma":
+            value = getattr(machine, name)
             raise ValueError(f"{model.prefix}{name}={value!r} must be a single number here.")
-        if name not in tuned and not np.isfinite(values.get(name, 0.0)):
-            raise ValueError(f"{model.prefix}{name}={values[name]!r} must be finite here.")
+        value = values.get(name, 1.0)
+        if not np.isfinite(value):
+            raise ValueError(f"{model.prefix}{name}={value!r} must be finite here.")
+        if name in of_loss and adapter.signs.get(name) == "positive" and value <= 0:
+            raise ValueError(f"{model.prefix}{name}={value!r} must be positive here.")
     return values
 
 
