@@ -94,7 +94,7 @@ class _KernelMachine(BaseEstimator):
         self.n_iter_ = max(1, *(s.iterations for s in found))
         kept = X[support]
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else kept
-        self._kernel = self._adapter.kernel(self)
+        self._kernel = self._adapter.kernel(self).with_bias()
         self._values = {n: values[n] for n in self._kernel.hyperparameters}
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -108,11 +108,15 @@ class _KernelMachine(BaseEstimator):
             if sparse.issparse(X) != sparse.issparse(self.support_vectors_):
                 X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
             vectors, size = Points.of(self.support_vectors_), max(1, BLOCK // len(self.support_))
-            parts = [Points.of(X[i : i + size]) for i in range(0, X.shape[0], size)]
-            blocks = [
-                self._kernel.block(p, vectors, self._values) @ self.dual_coef_.T for p in parts
-            ]
-            return np.vstack(blocks) + self.intercept_
+            back = [self._kernel.bias_back(vectors, line) for line in self.dual_coef_]
+            outputs = np.empty((X.shape[0], len(self.dual_coef_)))
+            for i in range(0, X.shape[0], size):
+                rows = Points(
+                    X[i : i + size], np.arange(len(outputs))[i : i + size], vectors.centre
+                )
+                block = self._kernel.block(rows, vectors, self._values)
+                outputs[i : i + size] = block @ self.dual_coef_.T
+            return outputs + (self.intercept_ - np.array(back))
         return K @ self.dual_coef_.T + self.intercept_
 
 

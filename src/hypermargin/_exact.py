@@ -31,7 +31,7 @@ from ._gram import Columns, Gram, borrowed
 from ._kernels import Params, Points
 from ._linear_system import SaddleSystem
 from ._losses import Dual, Rows
-from ._problem import MANY, Design, Evaluation, KernelProblem, Solution
+from ._problem import MANY, SAMPLE, Design, Evaluation, KernelProblem, Solution
 from ._small import (
     Roster,
     Squad,
@@ -115,6 +115,8 @@ def merged(state: State, n_rows: int) -> State:
 class CrossValidation(KernelProblem):
     """All folds of a kernel machine, trained exactly, as one function of its hyperparameters."""
 
+    sums_to_zero = True
+
     def _begin(self) -> None:
         super()._begin()
         self._grams: dict[int, Gram] = {}
@@ -183,7 +185,15 @@ class CrossValidation(KernelProblem):
         if not evaluation.converged:
             return None
         state = [evaluation.state[0, c] for c in range(len(self.columns))]
-        return [Solution(s.rows, s.beta[0], float(s.bias[0]), int(s.iterations[0])) for s in state]
+        design = whole.designs[0]
+        place = np.argsort(design.rows, kind="stable")
+
+        def solution(s: WarmStart) -> Solution:
+            points = design.points.take(place[s.rows])
+            bias = float(s.bias[0]) + self.kernel.bias_back(points, s.beta[0])
+            return Solution(s.rows, s.beta[0], bias, int(s.iterations[0]))
+
+        return [solution(s) for s in state]
 
     def _views_of(self, rows: np.ndarray | None) -> list[_View]:
         """Return the designs restricted to some rows; the latest restriction is remembered."""
@@ -316,7 +326,6 @@ class _TrainedDesign:
         self.params = {**problem.values, **view.fixed, **params}
         # a linear system has no gap that would show what is lost
         single = not problem.loss.linear and problem.in_single(view.points, self.params, effort.tol)
-        self.gram = problem.gram(number, view.points, self.params, effort.budget, single)
         self.dual = problem.loss.dual(view.of_loss, self.params)
         offsets = problem.offsets[list(view.folds)]
         if offsets.any():
@@ -330,7 +339,9 @@ class _TrainedDesign:
         self.iterations = np.zeros(n_columns, dtype=int)
         self.converged = np.ones(n_columns, dtype=bool)
         with problem.workers.clock.phase("train"):
-            self._train(None if warm is None else warm.designs.get(number))
+            self._train(None if warm is None else warm.designs.get(number), single)
+            if single and self._is_rounded():
+                self._train(self.state(), single=False)
         self.bias = self.bias + offsets.T
         with problem.workers.clock.phase("outputs"):
             self.outputs = {
@@ -344,9 +355,26 @@ class _TrainedDesign:
             return [function(item) for item in items]
         return self.problem.workers.map(function, items, self.effort.budget)
 
-    def _train(self, warm: WarmStart | None) -> None:
+    def _is_rounded(self) -> bool:
+        """Whether K beta in double precision differs by more than gaps may be open in the end."""
+        view, problem = self.view, self.problem
+        for c in np.linspace(0, len(view.roster) - 1, min(len(view.roster), 4)).astype(int):
+            members, part = view.members[c], view.roster.part(c)
+            at = np.linspace(0, len(members) - 1, min(len(members), SAMPLE)).astype(int)
+            beta = self.beta[:, part]
+            used = np.flatnonzero(beta.any(axis=0))
+            some, support = (view.points.take(members[rows]) for rows in (at, used))
+            exact = beta[:, used] @ problem.kernel.block(support, some, self.params)
+            error = np.abs(exact - self.values[:, part][:, at]).max(axis=1)
+            if (error > 10 * self.effort.gap).any():
+                return True
+        return False
+
+    def _train(self, warm: WarmStart | None, single: bool) -> None:
         """Train the machines of every column."""
-        view, gram, roster, bias = self.view, self.gram, self.view.roster, self.problem.loss.bias
+        view, roster, bias = self.view, self.view.roster, self.problem.loss.bias
+        budget = self.effort.budget
+        self.gram = gram = self.problem.gram(self.number, view.points, self.params, budget, single)
         active, complete = None, np.zeros(len(roster), dtype=bool)
         if warm is not None:
             active, complete = self._begin_at(warm)

@@ -35,8 +35,9 @@ class Points:
     centre: Any = 0.0
 
     @classmethod
-    def of(cls, X: Any) -> Points:
-        return cls(X, np.arange(X.shape[0]), 0.0 if sparse.issparse(X) else X.mean(axis=0))
+    def of(cls, X: Any, index: np.ndarray | None = None) -> Points:
+        index = np.arange(X.shape[0]) if index is None else index
+        return cls(X, index, 0.0 if sparse.issparse(X) else X.mean(axis=0))
 
     def __len__(self) -> int:
         return len(self.index)
@@ -49,11 +50,13 @@ class Points:
 
     @cached_property
     def single(self) -> Points:
-        """The same points in single precision, centred first."""
+        """The same points in single precision; what is centred is so before it is rounded."""
         if sparse.issparse(self.X):
             return Points(self.X.astype(np.float32), self.index)
         X, centre = np.asarray(self.X), np.asarray(self.centre)
-        return Points(X.astype(np.float32), self.index, centre.astype(np.float32))
+        single = Points(X.astype(np.float32), self.index, centre.astype(np.float32))
+        vars(single)["lifted"] = self.lifted.astype(np.float32)
+        return single
 
     @cached_property
     def twins(self) -> np.ndarray | None:
@@ -95,6 +98,13 @@ class Points:
             product = (self.X @ other.X.T).toarray()
             return product if out is None else _copied(product, out)
         return np.matmul(self.X, other.X.T, out=out)
+
+    def centred_inner(self, other: Points, out: np.ndarray | None = None) -> np.ndarray:
+        """Return (x - c)'(z - c); nothing is subtracted from sparse rows."""
+        if sparse.issparse(self.X):
+            return self.inner(other, out)
+        rows = self if self.centre is other.centre else replace(self, centre=other.centre)
+        return np.matmul(rows.lifted[:, :-2], other.lifted[:, :-2].T, out=out)
 
     def square_distances(
         self, other: Points, out: np.ndarray | None = None, factor: float = 1.0
@@ -152,8 +162,26 @@ class Kernel:
         raise NotImplementedError
 
     def single_error(self, points: Points, params: Params) -> float:
-        """Return the rounding error of K in single precision, relative to its diagonal."""
-        return float(np.finfo(np.float32).eps)
+        """Return the rounding error of K in single precision, relative to what tells rows apart.
+
+        Of rows far from the origin, kernel values are large numbers that hardly differ.
+        """
+        few = points.take(np.linspace(0, len(points) - 1, min(len(points), 50)).astype(int))
+        diagonal = np.abs(self.diagonal(few, params))
+        varying = float(diagonal.mean() - self.block(few, few, params).mean())
+        eps = float(np.finfo(np.float32).eps)
+        return eps * float(diagonal.max()) / varying if varying > 0.0 else np.inf
+
+    def with_bias(self) -> Kernel:
+        """Return a kernel whose machines are the same up to their bias, and that rounds less."""
+        return self
+
+    def bias_back(self, points: Points, beta: np.ndarray) -> float:
+        """Return what a bias lacks that was found with the kernel `with_bias`.
+
+        `points` are those that have the coefficients, which have to add up to zero.
+        """
+        return 0.0
 
     def pullback(
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
@@ -176,6 +204,29 @@ class Linear(Kernel):
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
         return points.square_norms
+
+    def with_bias(self) -> Kernel:
+        return CentredLinear()
+
+
+class CentredLinear(Linear):
+    """K = (x - c)'(z - c): where coefficients add up to zero, x'z and a change of the bias."""
+
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        return rows.centred_inner(cols, out)
+
+    def diagonal(self, points: Points, params: Params) -> np.ndarray:
+        return points.square_norms if sparse.issparse(points.X) else points.lifted[:, -2]
+
+    def with_bias(self) -> Kernel:
+        return self
+
+    def bias_back(self, points: Points, beta: np.ndarray) -> float:
+        if sparse.issparse(points.X) or not np.ndim(points.centre):
+            return 0.0
+        return -float(points.centre @ (points.lifted[:, :-2].T @ beta))
 
 
 class RBF(Kernel):

@@ -410,7 +410,7 @@ def _own_design(
     # a row in both parts, or twice in one, is one point; it comes from the training part
     rows, first = np.unique(np.concatenate([train, test]), return_index=True)
     stacked = _stack(parts)[first]
-    points = stacked if linear else Points(stacked, first)
+    points = stacked if linear else Points.of(stacked, first)
     return Design(points, rows, (number,), fixed)
 
 

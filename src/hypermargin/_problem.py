@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ._space import Dimension
 
 MANY = 5  # machines of a fold that are called many
 HARMLESS = 2e-5  # rounding errors of a kernel matrix, relative to its diagonal, up to which it is
+SAMPLE = 16  # rows on which outputs in single precision are compared with exact ones
 SINGLE = 1e-3  # gaps, in units of the targets, from which single precision is enough
 
 
@@ -241,6 +242,8 @@ class KernelProblem(Problem):
     of the latest evaluation can be used; an older one raises an error.
     """
 
+    sums_to_zero: ClassVar[bool]  # whether the coefficients of a machine with a bias do
+
     def __init__(
         self,
         designs: Sequence[Design],
@@ -253,7 +256,7 @@ class KernelProblem(Problem):
         workers: Workers | None = None,
     ):
         super().__init__(designs, folds, columns, loss, values, workers)
-        self.kernel = kernel
+        self.kernel = kernel.with_bias() if loss.bias and self.sums_to_zero else kernel
         self.memory = memory
         self._lock = threading.Lock()
         self._measure()
