@@ -35,9 +35,10 @@ gradient_seconds = timed_fit(gradient)
 
 print("The search, one line per evaluation:\n")
 for step in gradient.history_:
+    score = "a look      " if step["gradient"] is None else f"score {step['score']:.4f}"
     print(
         f"{step['n_samples']:5d} rows   {show(step['params'])}  objective {step['objective']:.4f}"
-        f"   score {step['score']:.4f}   {1000 * step['seconds']:6.1f} ms"
+        f"   {score}   {1000 * step['seconds']:6.1f} ms"
     )
 
 print("\n225 points of a grid take a while ...")

@@ -189,7 +189,7 @@ ends in one of them
     history_ : list of dict
         One record per evaluation, looks at subsets of the rows included: `params`, `objective`,
         `gradient` (a dict, in which values by class are dicts by label; None for a look), `score`
-        (NaN on a subset of the rows), `seconds`, `n_samples` and `tol`.
+        (NaN for a look, or on part of the rows), `seconds`, `n_samples` and `tol`.
     seconds_ : dict
         Where the time of the search went: look, rows (of the kernel matrix), train, outputs,
         adjoint and rest.
