@@ -100,6 +100,26 @@ def test_routed_weights_reach_the_end_of_a_pipeline(iris, routing, scaled, neste
     assert ours.best_score_ != pytest.approx(plain.best_score_)
 
 
+def test_weights_reach_every_part_of_pipelines_inside_pipelines(iris):
+    X, y = iris
+    X, y = X[50:], y[50:]
+    inner = Pipeline([("a", StandardScaler()), ("svc", SVC(C=0.05))])
+    outer = Pipeline([("a", StandardScaler()), ("b", inner)])
+    weight = np.where(y == 1, 5.0, 0.5)
+    grid, scoring = {"b__svc__gamma": [0.05]}, make_scorer(accuracy_score)
+    scores = []
+    for names in (["b__svc"], ["a"], ["b__a"], ["a", "b__a", "b__svc"], []):
+        given = {f"{name}__sample_weight": weight for name in names}
+        ours = GradientSearchCV(outer, grid, scoring=scoring).fit(X, y, **given)
+        theirs = GridSearchCV(outer, grid, scoring=scoring).fit(X, y, **given)
+        assert ours.best_score_ == pytest.approx(theirs.best_score_)
+        np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+        scores.append(ours.best_score_)
+    assert len(set(scores)) > 2
+    with pytest.raises(TypeError, match="unexpected parameter 'b__c__sample_weight'"):
+        GradientSearchCV(outer, grid).fit(X, y, b__c__sample_weight=weight)
+
+
 class Recorder(TransformerMixin, BaseEstimator):
     """A stateless transformer that notes what it is given."""
 

@@ -123,8 +123,6 @@ def test_pipelines_inside_pipelines_with_equal_names():
     found = search(outer, {"b__svc__C": (0.1, 10.0)}).fit(X, y)
     expected = cross_val_score(clone(outer).set_params(**found.best_params_), X, y, cv=3)
     assert found.best_score_ == pytest.approx(expected.mean(), abs=0.02)
-    with pytest.raises(ValueError, match="inside a Pipeline"):
-        found.fit(X, y, b__svc__sample_weight=np.ones(len(y)))
 
 
 def test_a_score_with_the_wrong_sign_is_not_taken_for_the_smooth_one():

@@ -65,8 +65,8 @@ class Transformers(Pipeline):
 class Model:
     """An estimator taken apart: the machine at its end, and what comes before it.
 
-    `prefix` is what the machine's parameters are called by in the whole ("svc__"), `threshold` one
-    that wraps the whole and is not tuned.
+    `prefix` is what the machine's parameters are called by in the whole ("svc__"), `paths` what the
+    transformers are called there, `threshold` one that wraps the whole and is not tuned.
     """
 
     whole: BaseEstimator
@@ -74,6 +74,7 @@ class Model:
     adapter: Adapter
     prefix: str
     transformers: Transformers | None
+    paths: tuple[str, ...] = ()
     threshold: float | None = None
 
     @property
@@ -185,7 +186,7 @@ def read_model(estimator: Any) -> Model:
     machine, prefix = estimator, ""
     while isinstance(machine, Pipeline):
         *before, (name, last) = machine.steps
-        steps += [(n, t) for n, t in before if t is not None and t != "passthrough"]
+        steps += [(prefix + n, t) for n, t in before if t is not None and t != "passthrough"]
         machine, prefix = last, prefix + name + "__"
     for adapter in ADAPTERS:
         if _is_of(machine, adapter):
@@ -194,10 +195,11 @@ def read_model(estimator: Any) -> Model:
                 raise ValueError(
                     f"{type(machine).__name__} cannot be differentiated with {obstacle}."
                 )
-            if prefix.count("__") > 1:  # names from several pipelines may be equal
+            paths = tuple(path for path, _ in steps)
+            if prefix.count("__") > 1:  # a path is no name of a step
                 steps = [(f"step{number}", t) for number, (_, t) in enumerate(steps)]
             before = Transformers(steps) if steps else None
-            return Model(estimator, machine, adapter, prefix, before)
+            return Model(estimator, machine, adapter, prefix, before, paths)
     what = repr(machine) if isinstance(machine, str) else type(machine).__name__
     known = ", ".join(a.estimator.__name__ for a in ADAPTERS)
     raise NoAdapter(

@@ -277,21 +277,19 @@ def split_params(
         if model.transformers is not None:
             wanted = get_routing_for_object(model.transformers).consumes("fit_transform", given)
         return {name: given[name] for name in wanted}, own
-    if given and model.prefix.count("__") > 1:
-        raise ValueError(
-            f"fit got {sorted(given)}, which cannot be passed on to a Pipeline inside a Pipeline."
-        )
     usable = [n for n in OF_FIT if has_fit_parameter(model.machine, n)]
     own = {n: given.pop(model.prefix + n) for n in usable if model.prefix + n in given}
-    steps = () if model.transformers is None else model.whole.steps[:-1]
-    known = tuple(f"{name}__" for name, _ in steps)
+    steps = [] if model.transformers is None else [name for name, _ in model.transformers.steps]
+    rest = {}
+    for path, step in zip(model.paths, steps, strict=True):
+        for name in [each for each in given if each.startswith(f"{path}__")]:
+            rest[step + name.removeprefix(path)] = given.pop(name)
     for name in given:
-        if not known or not name.startswith(known):
-            raise TypeError(
-                f"{type(model.whole).__name__}.fit got an unexpected parameter {name!r}; "
-                f"{' and '.join(model.prefix + n for n in usable)} can be used here."
-            )
-    return given, own
+        raise TypeError(
+            f"{type(model.whole).__name__}.fit got an unexpected parameter {name!r}; "
+            f"{' and '.join(model.prefix + n for n in usable)} can be used here."
+        )
+    return rest, own
 
 
 def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
