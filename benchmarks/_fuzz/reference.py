@@ -226,7 +226,9 @@ def nearby_models(
     for towards in (1.0, -1.0):
         if outputs.shape[1] == 1:
             sign = np.where(right[:, -1], 1.0, -1.0)
-            moved = outputs[:, 0] + towards * delta * sign
+            # no two rows are equal: a tie may be worse than the rows in their worst order
+            apart = 1e-3 * np.linspace(0.0, 1.0, len(sign))
+            moved = outputs[:, 0] + delta * (towards * sign + apart)
             labels = classes[(moved > 0).astype(int)]
             P = np.column_stack([expit(-moved), expit(moved)])
             yield _Classifies(labels, moved + fitted.threshold, P, classes)

@@ -189,7 +189,7 @@ class LinearCrossValidation(Problem):
         evaluation tells whether those of `warm` were good enough.
         """
         budget = budget or Budget()
-        solver = "truncated" if path and self.truncates else self.solver
+        solver = "truncated" if path and self.truncates else self._solver(path)
         # LIBLINEAR's steps are few and long: their number hangs on more digits than single has
         dtype = np.float64 if solver == "truncated" else self._dtype(tol)
         with one_blas_thread:
@@ -216,6 +216,15 @@ class LinearCrossValidation(Problem):
         slow = sparse.issparse(X) and X.shape[1] > CACHED
         able = self.part is Part and not self.loss.corners
         return able and self.solver != "dual" and (self.solver == "primal" or not slow)
+
+    def _solver(self, path: bool) -> str | None:
+        """Return how machines are to be trained.
+
+        With few features Newton's method gives the machine that coordinate descent tends to, and
+        goes all the way; along a path, what was asked for decides where it ends.
+        """
+        few = self.designs[0].points.shape[1] < FEW
+        return None if few and self.solver == "dual" and not path else self.solver
 
     def _folds_of(self, number: int) -> list[int]:
         """Return the folds of a design; all rows come last."""
@@ -272,7 +281,7 @@ class LinearCrossValidation(Problem):
         Returns weights with the bias last, by column, and the most iterations of a column.
         """
         alone = [
-            self.part(self, 0, jobs, params, np.float64, None, Budget(), self.solver)
+            self.part(self, 0, jobs, params, np.float64, None, Budget(), self._solver(False))
             for jobs in self.part.groups([WHOLE], len(self.columns))
         ]
         if alone[0].matrix.width <= FEW:
