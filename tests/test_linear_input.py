@@ -285,15 +285,6 @@ def test_one_class_is_refused(name):
         GradientSearchCV(ESTIMATORS[name], cv=3).fit(X, np.zeros_like(y))
 
 
-@pytest.mark.parametrize("name", ["LinearSVC", "LogisticRegression"])
-def test_a_fold_without_a_class_is_refused(name):
-    X, y = data_for(ESTIMATORS[name])
-    order = np.argsort(y)
-    folds = [(order[: len(y) // 3], order[len(y) // 3 :])]
-    with pytest.raises(ValueError, match="fold 0 has no sample of class 1"):
-        GradientSearchCV(ESTIMATORS[name], cv=folds).fit(X, y)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
 def test_numbers_that_are_none_are_refused(estimator, value, form):

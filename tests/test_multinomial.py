@@ -381,13 +381,6 @@ def test_a_threshold_is_for_two_classes():
         GradientSearchCV(LogisticRegression(), {"threshold": None}, cv=3).fit(X, y)
 
 
-def test_a_fold_without_a_class_is_refused():
-    X, y = data_of(3)
-    order = np.argsort(y)
-    with pytest.raises(ValueError, match="fold 0 has no sample of class 1"):
-        GradientSearchCV(LogisticRegression(), cv=[(order[:20], order[20:])]).fit(X, y)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_none_are_refused(value):
     X, y = data_of(3)

@@ -132,6 +132,10 @@ class Adapter:
         """
         return outputs, None
 
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the outputs of a model that knows some of the classes only, two at the least."""
+        raise NotImplementedError
+
     def kernel(self, estimator: Any) -> Kernel:
         return make_kernel(estimator.kernel, estimator.degree)
 
@@ -211,10 +215,11 @@ class WeightedClasses:
     def class_weight(
         self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
     ) -> np.ndarray:
-        classes = np.asarray(targets.classes)
+        classes, present = np.asarray(targets.classes), np.unique(y)
         counted = weight if self.balances_weights else None
-        per_class = compute_class_weight(
-            estimator.class_weight, classes=classes, y=classes[y], sample_weight=counted
+        per_class = np.ones(len(classes))
+        per_class[present] = compute_class_weight(
+            estimator.class_weight, classes=classes[present], y=classes[y], sample_weight=counted
         )
         return per_class[y]
 

@@ -19,10 +19,12 @@ from ._log import warn
 from ._path import walks
 from ._prepare import (
     Prepared,
+    Split,
     check_inputs,
     check_threshold,
     default_dimensions,
     split_params,
+    trainable,
 )
 from ._refit import can_install
 from ._space import Dimension, Space, entries, read_range, read_space
@@ -63,6 +65,13 @@ class Combination:
         if "threshold" in self.model.bare({**self.listed, **self.ranges}):
             check_threshold("space", targets)
         return targets
+
+    def tests(
+        self, targets: Targets, splits: Sequence[Split], fit_params: Mapping[str, Any]
+    ) -> list[np.ndarray]:
+        """Return the validation rows of the folds that can be trained here."""
+        _, own = split_params(self.model, fit_params)
+        return [test for _, test in trainable(self.model, targets, splits, own, self.names)]
 
     def space(self, prepared: Prepared) -> Space:
         """Return the space, with ranges that suit the data where none are given."""

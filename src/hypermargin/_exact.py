@@ -240,6 +240,10 @@ class _View:
         }
         weight = np.stack([problem.folds[f].weight[self.rows] for f in self.folds])
         weight = np.ascontiguousarray(weight[:, self.roster.rows])
+        for i, f in enumerate(self.folds):
+            for c, column in enumerate(problem.columns):
+                if not problem.folds[f].trains(column):
+                    weight[i, self.roster.part(c)] = 0.0
         self.of_loss = Rows(self.y, weight, parts)
         self.groups = [
             (rows, columns, np.stack([self._places(rows, c) for c in columns], axis=1))
@@ -535,6 +539,8 @@ class _TrainedDesign:
 
     def _adjoint(self, c: int, i: int, delta: np.ndarray, cotangent: Dual, e: np.ndarray) -> None:
         """Solve eq. (14) for one machine; write cotangents on its dual, and -v to its rows of e."""
+        if not delta.any():
+            return
         part = self.view.roster.part(c)
         members, beta = self.view.members[c], self.beta[i, part]
         dual, cotangent = (of_fold(of_columns(d, part), i) for d in (self.dual, cotangent))

@@ -78,6 +78,7 @@ class SVCAdapter(_Libsvm, WeightedClasses, Adapter):
                 (numbers == i) | (numbers == j),
                 np.where(numbers == j, 1.0, -1.0),
                 {"class": numbers},
+                (i, j),
             )
             for i, j in combinations(range(len(classes)), 2)
         ]
@@ -93,6 +94,10 @@ class SVCAdapter(_Libsvm, WeightedClasses, Adapter):
             votes[:, i] += outputs[:, p] < 0
             votes[:, j] += outputs[:, p] >= 0
         return classes[votes.argmax(axis=1)]
+
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        pairs = combinations(range(len(known)), 2)
+        return outputs[:, [bool(known[i] and known[j]) for i, j in pairs]]
 
     def outputs(self, estimator: Any, X: Any) -> np.ndarray:
         if len(estimator.classes_) == 2:

@@ -196,7 +196,7 @@ class LinearCrossValidation(Problem):
             parts = [
                 self.part(self, number, jobs, params, dtype, rows, budget, solver)
                 for number in range(len(self.designs))
-                for jobs in self.part.groups(self._folds_of(number), len(self.columns))
+                for jobs in self.part.groups(self, self._folds_of(number))
             ]
 
             def train(part: Part) -> None:
@@ -226,6 +226,12 @@ class LinearCrossValidation(Problem):
         few = self.designs[0].points.shape[1] < FEW
         return None if few and self.solver == "dual" and not path else self.solver
 
+    def fold(self, f: int) -> Fold:
+        """Return a fold, or all rows in training."""
+        found = self.whole if f == WHOLE else self.folds[f]
+        assert found is not None
+        return found
+
     def _folds_of(self, number: int) -> list[int]:
         """Return the folds of a design; all rows come last."""
         folds = list(self.designs[number].folds)
@@ -233,16 +239,21 @@ class LinearCrossValidation(Problem):
 
     def _evaluation(self, parts: list[Part], params: Params, tol: float) -> LinearEvaluation:
         home = {job: part for part in parts for job in part.jobs}
+        test = {f: rows for part in parts for f, rows in part.test.items()}
         n_columns = range(len(self.columns))
 
+        def of_fold(f: int, n: int, read: Callable[[Part, Job], np.ndarray]) -> np.ndarray:
+            # a fold that does not know a class may have no machine for it
+            jobs = [(f, c) for c in n_columns]
+            return np.column_stack(
+                [read(home[job], job) if job in home else np.zeros(n) for job in jobs]
+            )
+
         def gathered(read: Callable[[Part, Job], np.ndarray]) -> list[np.ndarray]:
-            return [
-                np.column_stack([read(home[f, c], (f, c)) for c in n_columns])
-                for f in range(len(self.folds))
-            ]
+            return [of_fold(f, len(test[f]), read) for f in range(len(self.folds))]
 
         def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
-            return np.column_stack([home[fold, c].outputs((fold, c), at) for c in n_columns])
+            return of_fold(fold, len(at), lambda part, job: part.outputs(job, at))
 
         def pullback(delta: Sequence[np.ndarray]) -> Params:
             with one_blas_thread, self.workers.clock.phase("adjoint"):
@@ -262,7 +273,7 @@ class LinearCrossValidation(Problem):
             whole = np.array([home[WHOLE, c].weights((WHOLE, c)) for c in n_columns])
         evaluation = LinearEvaluation(
             outputs=gathered(lambda part, job: part.outputs(job, part.test[job[0]])),
-            test=[home[f, 0].test[f] for f in range(len(self.folds))],
+            test=[test[f] for f in range(len(self.folds))],
             pullback=pullback,
             outputs_at=outputs_at,
             state={job: start for part in parts for job, start in part.state().items()},
@@ -282,7 +293,7 @@ class LinearCrossValidation(Problem):
         """
         alone = [
             self.part(self, 0, jobs, params, np.float64, None, Budget(), self._solver(False))
-            for jobs in self.part.groups([WHOLE], len(self.columns))
+            for jobs in self.part.groups(self, [WHOLE])
         ]
         if alone[0].matrix.width <= FEW:
             tol *= FINISH
@@ -332,20 +343,19 @@ class Part:
         self._own = f"machine_cost[{column}]"
         weights, self.test, all_rows = [], {}, len(self.rows) == len(of.target)
         for f in dict.fromkeys(f for f, _ in jobs):
-            fold = problem.whole if f == WHOLE else problem.folds[f]
-            assert fold is not None
+            fold = problem.fold(f)
             weights.append(fold.of_column(of)[self.rows])
             self.test[f] = fold.test if all_rows else fold.test[np.isin(fold.test, self.rows)]
         self.bundle = self._bundle(np.column_stack(weights), budget)
         self._rate: np.ndarray | None = None
 
     @staticmethod
-    def groups(folds: list[int], n_columns: int) -> list[list[Job]]:
+    def groups(problem: LinearCrossValidation, folds: list[int]) -> list[list[Job]]:
         """Return which machines are trained side by side: as many as there are lanes."""
         n_groups = -(-len(folds) // LANES)
         return [
             [(int(f), c) for f in some]
-            for c in range(n_columns)
+            for c in range(len(problem.columns))
             for some in np.array_split(folds, n_groups)
         ]
 

@@ -108,6 +108,7 @@ class _OneAgainstRest(WeightedClasses):
                 everyone,
                 np.where(numbers == k, 1.0, -1.0),
                 {"class": self.parts(numbers, k), "machine": np.full(len(numbers), k)},
+                (k,),
             )
             for k in range(len(classes))
         ]
@@ -128,6 +129,11 @@ class _OneAgainstRest(WeightedClasses):
     def outputs(self, estimator: Any, X: Any) -> np.ndarray:
         found = estimator.decision_function(X)
         return found.reshape(len(found), -1)
+
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        found = outputs[:, known]
+        # two machines that tell the same two classes apart are each other's mirror image
+        return found if found.shape[1] > 2 else 0.5 * (found[:, 1:] - found[:, :1])
 
     def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the differences of outputs: the class with the largest output wins all of its."""
@@ -207,6 +213,10 @@ class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
             estimator.intercept_ = 0.0 if liblinear else np.zeros(len(weights), dtype=dtype)
         estimator.n_iter_ = np.array([max(n_iter, 1)], dtype=np.int32)
         estimator.classes_ = np.asarray(targets.classes)
+
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        found = super().narrowed(outputs, known)
+        return found if found.shape[1] > 1 else 2.0 * found  # the difference of two logits
 
     def probabilities(self, outputs: np.ndarray) -> np.ndarray:
         """Return the model's own probabilities."""

@@ -151,17 +151,22 @@ class LowRankCrossValidation(KernelProblem):
                 _Group(self, number, group, params, rows, budget)
                 for number in range(len(self.designs))
                 for group in range(len(self.groups))
+                if self._jobs(number, group)
             ]
             for part in parts:
                 part.train(step, warm or {}, most)
         home = {job: part for part in parts for job in part.jobs}
 
         def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
-            jobs = [(fold, c) for c in range(len(self.columns))]
-            return np.column_stack([home[job].outputs_at(job, at) for job in jobs])
+            found = np.zeros((len(at), len(self.columns)))
+            for c in range(len(self.columns)):
+                if (job := (fold, c)) in home:
+                    found[:, c] = home[job].outputs_at(job, at)
+            return found
 
         state: Any = {job: start for part in parts for job, start in part.state().items()}
-        test = [home[f, 0].test_rows[f] for f in range(len(self.folds))]
+        tests = {f: rows for part in parts for f, rows in part.test_rows.items()}
+        test = [tests[f] for f in range(len(self.folds))]
         evaluation = Evaluation(
             outputs=[outputs_at(f, at) for f, at in enumerate(test)],
             test=test,
@@ -171,6 +176,12 @@ class LowRankCrossValidation(KernelProblem):
             converged=all(part.newton.converged for part in parts),
         )
         return self._moved(evaluation, params)
+
+    def _jobs(self, number: int, group: int) -> list[tuple[int, int]]:
+        """Return the machines of a design and a group of columns that are trained."""
+        folds, columns = self.designs[number].folds, self.groups[group]
+        pairs = [(f, c) for c in columns for f in folds]
+        return [(f, c) for f, c in pairs if self.folds[f].trains(self.columns[c])]
 
     def solutions(
         self,
@@ -223,7 +234,7 @@ class _Group:
             self.points = self.points.take(kept)
         self.rows = design.rows[kept]
         self.params = {**problem.values, **design.fixed, **params}
-        self.jobs = [(f, c) for c in columns for f in design.folds]
+        self.jobs = problem._jobs(number, group)
         self.test_rows, self.test = {}, {}
         for f in design.folds:  # a row may be listed twice, and may be in the training part too
             test = problem.folds[f].test
@@ -250,7 +261,7 @@ class _Group:
         problem, rows, known = self.problem, self.rows, []
         for f, c in self.jobs:
             column = problem.columns[c]
-            weight = problem.folds[f].weight[rows] * column.members[rows]
+            weight = problem.folds[f].of_column(column)[rows]
             parts = {kind: of[rows] for kind, of in column.parts.items()}
             known.append(Rows(column.target[rows] - problem.offsets[f, c], weight, parts))
         duals = [problem.loss.dual(one, self.params) for one in known]

@@ -24,7 +24,7 @@ from ._budget import Budget
 from ._compiled import compiled
 from ._kernels import Params
 from ._lanes import LANES, Matrix
-from ._linear import Job, Part
+from ._linear import Job, LinearCrossValidation, Part
 from ._linear_solve import ConjugateGradients
 from ._linear_train import Bundle
 from ._losses import Dual, Logistic, Rows
@@ -291,26 +291,42 @@ class CoupledBundle(Bundle):
 
 
 class CoupledPart(Part):
-    """The machines of up to eight folds on one design, each with all classes."""
+    """The machines of up to eight folds on one design, each with all classes that they know."""
 
     @staticmethod
-    def groups(folds: list[int], n_columns: int) -> list[list[Job]]:
-        n_groups = -(-len(folds) // LANES)
+    def groups(problem: LinearCrossValidation, folds: list[int]) -> list[list[Job]]:
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for f in folds:
+            trained = [problem.fold(f).trains(column) for column in problem.columns]
+            alike.setdefault(tuple(np.flatnonzero(trained).tolist()), []).append(f)
         return [
-            [(int(f), c) for f in some for c in range(n_columns)]
-            for some in np.array_split(folds, n_groups)
+            [(int(f), c) for f in some for c in classes]
+            for classes, those in alike.items()
+            for some in np.array_split(those, -(-len(those) // LANES))
         ]
+
+    @property
+    def classes(self) -> list[int]:
+        """The classes that the machines know."""
+        return [c for f, c in self.jobs if f == self.jobs[0][0]]
 
     def _bundle(self, weights: np.ndarray, budget: Budget) -> CoupledBundle:
         problem, dtype = self.problem, self.matrix.dtype
         cost = problem.loss.dual(self.of_loss, self.params).upper
+        n_classes = len(self.classes)
+        if n_classes == 2 < len(problem.columns):
+            # a model of two classes has one vector of weights, half of the difference of ours
+            weights = 0.5 * weights
         weight = (weights * cost[:, None]).astype(dtype)
-        loss: Any = CoupledLoss(self.label, cost, weight, len(problem.columns))
+        loss: Any = CoupledLoss(self.label, cost, weight, n_classes)
         return CoupledBundle(self.matrix, loss, problem.bias_penalty, budget)
 
     @property
     def label(self) -> np.ndarray:
-        return np.ascontiguousarray(self.of_loss.parts["class"])
+        """The number of every row's class among those that the machines know."""
+        place = np.zeros(len(self.problem.columns), dtype=np.int64)  # others are not trained on
+        place[self.classes] = np.arange(len(self.classes))
+        return place[self.of_loss.parts["class"]]
 
     @property
     def balance(self) -> float:
@@ -318,5 +334,5 @@ class CoupledPart(Part):
 
         Classes with next to no rows have next to no part in the gradient: they are left out.
         """
-        counts = np.bincount(self.label, minlength=len(self.problem.columns))
+        counts = np.bincount(self.label, minlength=len(self.classes))
         return max(float(counts.min()) / len(self.label), LEAST_SHARE)

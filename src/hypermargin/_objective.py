@@ -313,17 +313,17 @@ def validation_loss(
 
     Folds are pooled, or the criterion is applied to each and averaged.
     """
-    y, adapter = prepared.targets.y, prepared.model.adapter
+    y, outputs, test = prepared.targets.y, evaluation.outputs, evaluation.test
 
-    def apply(outputs: np.ndarray, rows: np.ndarray) -> tuple[float, np.ndarray]:
-        classifies = prepared.targets.classes is not None
-        read, T = adapter.contrasted(outputs) if classifies else (outputs, None)
+    def apply(folds: Sequence[int]) -> tuple[float, np.ndarray]:
+        read, pull = prepared.contrasted(outputs, folds)
+        rows = np.concatenate([test[f] for f in folds])
         value, delta = _checked(criterion, criterion(read, y[rows], weight[rows]), read)
-        return value, delta if T is None else delta @ T.T
+        return value, pull(delta)
 
     if not pooled:
-        parts = [apply(*part) for part in zip(evaluation.outputs, evaluation.test, strict=True)]
+        parts = [apply([f]) for f in range(len(test))]
         value = float(np.mean([part[0] for part in parts]))
         return value, [part[1] / len(parts) for part in parts]
-    value, delta = apply(np.concatenate(evaluation.outputs), np.concatenate(evaluation.test))
-    return value, np.split(delta, np.cumsum([len(test) for test in evaluation.test])[:-1])
+    value, delta = apply(range(len(test)))
+    return value, np.split(delta, np.cumsum([len(rows) for rows in test])[:-1])

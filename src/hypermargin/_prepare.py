@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -44,27 +45,79 @@ OF_FIT = ("sample_weight", "cost_groups")  # what machines may get beside X and 
 THRESHOLD = Dimension(-4.0, 4.0, "linear", usual=(-1.0, 1.0))
 
 
-class TransformerFailed(Exception):
-    """A transformer could not be fitted inside a fold, because of `cause`."""
+class FitFailed(ValueError):
+    """A fold cannot be trained here."""
 
-    def __init__(self, cause: Exception):
-        super().__init__(str(cause))
-        self.cause = cause
+    @property
+    def cause(self) -> Exception:
+        """What users are to be told of."""
+        return self
+
+
+class TransformerFailed(FitFailed):
+    """A transformer could not be fitted inside a fold; the error is chained to it."""
+
+    @property
+    def cause(self) -> Exception:
+        return self.__cause__ if isinstance(self.__cause__, Exception) else self
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A problem, and what is needed to read its outputs."""
+    """A problem, and what is needed to read its outputs.
+
+    `splits` are the folds of the problem.  `foreign` are those that cannot be trained here, by
+    their numbers among all: what the estimator's own `fit` makes of them counts for the scores.
+    """
 
     model: Model
     problem: Problem
     targets: Targets
     splits: list[Split]
     sample_weight: np.ndarray  # of training, ones where none was given
+    foreign: Mapping[int, tuple[Split, FitFailed]] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
         return len(self.targets.y)
+
+    @property
+    def n_folds(self) -> int:
+        return len(self.splits) + len(self.foreign)
+
+    def each_fold(self) -> list[tuple[int | None, Split]]:
+        """Return all folds in their order, with their numbers in the problem if they have one."""
+        own = iter(enumerate(self.splits))
+        return [
+            (None, self.foreign[number][0]) if number in self.foreign else next(own)
+            for number in range(self.n_folds)
+        ]
+
+    def contrasted(
+        self, outputs: Mapping[int, np.ndarray] | Sequence[np.ndarray], folds: Sequence[int]
+    ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Return what criteria read of the outputs of some folds, pooled.
+
+        Also returned is what turns a gradient on it into one on the outputs.  A class that a fold
+        does not know loses to all others by one, whatever the hyperparameters are.
+        """
+        read, T = np.concatenate([outputs[f] for f in folds]), None
+        if self.targets.classes is not None:
+            read, T = self.model.adapter.contrasted(read)
+        lost = [_lost(self.problem.folds[f].known) for f in folds]
+        if all(one is None for one in lost):
+            return read, lambda delta: delta if T is None else delta @ T.T
+        free = np.full(read.shape[1], np.nan)
+        fixed = np.repeat(
+            [free if one is None else one for one in lost], [len(outputs[f]) for f in folds], axis=0
+        )
+        moves = np.isnan(fixed)
+
+        def pull(delta: np.ndarray) -> np.ndarray:
+            delta = np.where(moves, delta, 0.0)
+            return delta if T is None else delta @ T.T
+
+        return np.where(moves, read, fixed), pull
 
     def nested(self, values: Mapping[str, float]) -> dict[str, Any]:
         """Return values by flat names in the user's terms: those by part as dicts by label."""
@@ -73,6 +126,15 @@ class Prepared:
     def assembled(self, point: Mapping[str, float]) -> dict[str, Any]:
         """Return a point as parameters of the estimator."""
         return self.model.assembled(point, self.problem.values, self.targets)
+
+
+def _lost(known: np.ndarray | None) -> np.ndarray | None:
+    """Return the outputs of pairs with a class that is not known, NaN for the others."""
+    if known is None:
+        return None
+    pairs = np.array(list(combinations(range(len(known)), 2)))
+    first, second = known[pairs].T.astype(float)
+    return np.where((first == 1.0) & (second == 1.0), np.nan, second - first)
 
 
 def canonical(X: Any) -> Any:
@@ -140,45 +202,64 @@ def prepare(
     values |= model.adapter.values_by_part(model.machine, targets, tuned)
     if model.threshold is not None:
         values["threshold"] = model.threshold
-    folds = [
-        _fold(model, targets, split, sample_weight, f"fold {number}", tuned)
-        for number, split in enumerate(splits)
-    ]
+    whole = _whole(model, targets, sample_weight, tuned)
+    folds, foreign = _folds(model, targets, splits, sample_weight, tuned)
+    designs: list[Design] = []
     if model.transformers is None:
-        designs = _shared_design(model, X, splits, tuned, targets)
+        trained = [splits[number] for number in folds]
+        designs = _shared_design(model, X, trained, tuned, targets) if folds else []
     else:
-        designs = [
-            _own_design(model, X, given_y, split, number, fit_params, tuned)
-            for number, split in enumerate(splits)
-        ]
-    loss = model.adapter.loss(model.machine)
-    problem: Problem
-    if isinstance(model.adapter, LinearAdapter):
         whole = None
-        if model.transformers is None:
-            split = np.arange(len(targets.y)), np.empty(0, dtype=int)
-            whole = _fold(model, targets, split, sample_weight, "all rows", tuned)
+        for number in list(folds):
+            try:
+                designs.append(
+                    _own_design(model, X, given_y, splits[number], len(designs), fit_params, tuned)
+                )
+            except FitFailed as error:
+                del folds[number]
+                foreign[number] = splits[number], error
+    if not folds:
+        raise foreign[0][1]
+    problem = _problem(
+        model, designs, list(folds.values()), targets, values, memory, workers, whole, rank, seed
+    )
+    trained = [splits[number] for number in folds]
+    return Prepared(model, problem, targets, trained, sample_weight, foreign)
+
+
+def _problem(
+    model: Model,
+    designs: list[Design],
+    folds: list[Fold],
+    targets: Targets,
+    values: dict[str, float],
+    memory: float,
+    workers: Workers,
+    whole: Fold | None,
+    rank: int | None,
+    seed: int,
+) -> Problem:
+    """Return the problem of the kind that a model has."""
+    loss = model.adapter.loss(model.machine)
+    if isinstance(model.adapter, LinearAdapter):
         intercept, bias_penalty = model.adapter.intercept(model.machine)
         part = None
         if model.adapter.couples(targets):
             loss, part = Multinomial(), CoupledPart
-        problem = LinearCrossValidation(
+        return LinearCrossValidation(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
             bias_penalty=bias_penalty, whole=whole,
             solver=model.adapter.solver(model.machine), part=part,
         )  # fmt: skip
-        return Prepared(model, problem, targets, list(splits), sample_weight)
     kernel = model.adapter.kernel(model.machine)
     if rank is None:
-        problem = CrossValidation(
+        return CrossValidation(
             designs, folds, targets.columns, kernel, loss, values, memory, workers
         )
-    else:
-        problem = LowRankCrossValidation(
-            designs, folds, targets.columns, kernel, loss, values, memory, workers,
-            rank=min(rank, len(targets.y)), seed=seed,
-        )  # fmt: skip
-    return Prepared(model, problem, targets, list(splits), sample_weight)
+    return LowRankCrossValidation(
+        designs, folds, targets.columns, kernel, loss, values, memory, workers,
+        rank=min(rank, len(targets.y)), seed=seed,
+    )  # fmt: skip
 
 
 def check_inputs(
@@ -300,6 +381,46 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     return np.asarray(checked, dtype=float)
 
 
+def trainable(
+    model: Model,
+    targets: Targets,
+    splits: Sequence[Split],
+    own: Mapping[str, Any],
+    tuned: Sequence[str],
+) -> list[Split]:
+    """Return the folds that can be trained here, if no transformer fails."""
+    sample_weight = _weights(own.get("sample_weight"), len(targets.y))
+    return [splits[number] for number in _folds(model, targets, splits, sample_weight, tuned)[0]]
+
+
+def _folds(
+    model: Model,
+    targets: Targets,
+    splits: Sequence[Split],
+    sample_weight: np.ndarray,
+    tuned: Sequence[str],
+) -> tuple[dict[int, Fold], dict[int, tuple[Split, FitFailed]]]:
+    """Return the folds that can be trained, and those that cannot, by number."""
+    folds, foreign = {}, {}
+    for number, split in enumerate(splits):
+        try:
+            folds[number] = _fold(model, targets, split, sample_weight, f"fold {number}", tuned)
+        except FitFailed as error:
+            foreign[number] = split, error
+    return folds, foreign
+
+
+def _whole(
+    model: Model, targets: Targets, sample_weight: np.ndarray, tuned: Sequence[str]
+) -> Fold | None:
+    """Return all rows in training, for machines that are trained on them beside the folds."""
+    everyone = np.arange(len(targets.y)), np.empty(0, dtype=int)
+    try:
+        return _fold(model, targets, everyone, sample_weight, "all rows", tuned)
+    except FitFailed as error:
+        raise ValueError(str(error)) from None
+
+
 def _fold(
     model: Model,
     targets: Targets,
@@ -314,26 +435,48 @@ def _fold(
     place of the estimator's own.
     """
     train, test = split
-    y = targets.y[train]
+    y, known = targets.y[train], None
     if targets.classes is not None:
-        present = np.unique(y[sample_weight[train] > 0])
-        for missing in np.setdiff1d(np.arange(len(targets.classes)), present):
-            raise ValueError(
-                f"the training part of {name} has no sample of class "
-                f"{targets.classes.tolist()[missing]!r} with a positive sample_weight; "
-                "use fewer or stratified folds, or drop the class."
-            )
+        known = _known_classes(targets, train, sample_weight, name)
     elif not sample_weight[train].any():
-        raise ValueError(f"the sample_weight of the training part of {name} is zero.")
+        raise FitFailed(f"the sample_weight of the training part of {name} is zero.")
     factors: Any = 1.0
     if "class_weight" not in tuned:
-        factors = model.adapter.class_weight(model.machine, y, targets, sample_weight[train])
+        try:
+            factors = model.adapter.class_weight(model.machine, y, targets, sample_weight[train])
+        except ValueError as error:
+            raise FitFailed(f"in the training part of {name}: {error}") from error
     weight, plain = np.zeros(len(targets.y)), np.zeros(len(targets.y))
     np.add.at(weight, train, sample_weight[train] * factors)
-    if model.adapter.weighs_others or len(targets.columns) == 1:
-        return Fold(test, weight)
+    two = len(targets.columns) == 1 or (known is not None and known.sum() == 2)
+    if model.adapter.weighs_others or two:
+        return Fold(test, weight, known=known)
     np.add.at(plain, train, sample_weight[train])
-    return Fold(test, weight, plain)
+    return Fold(test, weight, plain, known)
+
+
+def _known_classes(
+    targets: Targets, train: np.ndarray, sample_weight: np.ndarray, name: str
+) -> np.ndarray | None:
+    """Return which classes a training part has, None if it has all.
+
+    What estimators make of a single one, or of classes whose weights are zero, is for them to say.
+    """
+    classes, y = np.asarray(targets.classes), targets.y[train]
+    known = np.zeros(len(classes), dtype=bool)
+    known[y] = True
+    weighs = np.zeros(len(classes), dtype=bool)
+    weighs[y[sample_weight[train] > 0]] = True
+    for missing in np.flatnonzero(known & ~weighs):
+        raise FitFailed(
+            f"the training part of {name} has no sample of class {classes.tolist()[missing]!r} "
+            "with a positive sample_weight; use fewer or stratified folds, or drop the class."
+        )
+    if known.sum() == 1:
+        raise FitFailed(
+            f"the training part of {name} has one class only; use fewer or stratified folds."
+        )
+    return None if known.all() else known
 
 
 def _shared_design(
@@ -390,7 +533,7 @@ def _own_design(
             transformers.transform(X_test),
         ]
     except Exception as error:
-        raise TransformerFailed(error) from error
+        raise TransformerFailed(str(error)) from error
     linear = model.adapter.linear
     dtype = [np.float64, np.float32] if linear else np.float64
     parts = [

@@ -108,6 +108,8 @@ def value_and_grad(
     prepared = prepare(
         model, X, y, splits, fit_params, list(model.bare(params)), np.inf, Workers(1)
     )
+    for _, failure in prepared.foreign.values():
+        raise ValueError(str(failure)) from failure.__cause__
     classes = prepared.targets.classes
     flat = {name: _flat(model, name, value, prepared.targets) for name, value in params.items()}
     if "threshold" in model.bare(params):

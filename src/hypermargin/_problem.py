@@ -32,15 +32,24 @@ class Fold:
     """Row numbers of one split, and the weight that each row has in training (0: none).
 
     `others` is the weight of rows that stand for all other classes, in a column of one class
-    against the rest, where that differs: LIBLINEAR weighs the one class only.
+    against the rest, where that differs: LIBLINEAR weighs the one class only.  `known` tells of
+    every class whether the training part has it, where it does not have all: the fold's model then
+    is one of the others only, and machines for the class are not trained.
     """
 
     test: np.ndarray
     weight: np.ndarray
     others: np.ndarray | None = None
+    known: np.ndarray | None = None
+
+    def trains(self, column: Column) -> bool:
+        """Whether the fold's model has the machine of a column."""
+        return self.known is None or bool(self.known[list(column.classes)].all())
 
     def of_column(self, column: Column) -> np.ndarray:
         """Return the weights of all rows in training a machine of a column."""
+        if not self.trains(column):
+            return np.zeros(len(self.weight))
         if self.others is None:
             return self.weight * column.members
         return np.where(column.target > 0, self.weight, self.others) * column.members
@@ -51,12 +60,14 @@ class Column:
     """One output of the model: the rows that its machines are trained on, and their targets.
 
     `parts` are the numbers of every row's class, machine and group, as far as these may have
-    hyperparameters of their own.
+    hyperparameters of their own; `classes` those that the output is for: two, or one against the
+    rest.
     """
 
     members: np.ndarray
     target: np.ndarray
     parts: Mapping[str, np.ndarray]
+    classes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

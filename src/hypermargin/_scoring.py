@@ -26,7 +26,7 @@ from sklearn.utils.validation import _check_method_params
 
 from ._criterion import Criterion
 from ._objective import Visit
-from ._prepare import Prepared
+from ._prepare import Prepared, Split
 from ._probability import Calibration, calibrated
 from ._problem import Evaluation
 
@@ -56,8 +56,8 @@ class Scoring:
     def score(self, prepared: Prepared, visit: Visit) -> list[dict[str, Any]]:
         """Return one dict per fold, in the form that BaseSearchCV makes its results of."""
         if visit.error is not None:
-            return self.failures(visit.error, len(prepared.splits))
-        return [self._fold(prepared, visit, f) for f in range(len(prepared.splits))]
+            return self.failures(visit.error, prepared.n_folds)
+        return [self._fold(prepared, visit, f, split) for f, split in prepared.each_fold()]
 
     def read(self, prepared: Prepared, outputs: list[np.ndarray]) -> list[dict[str, Any]]:
         """Return the scores of given outputs on the validation rows, one dict per fold."""
@@ -68,10 +68,13 @@ class Scoring:
             for f, (train, test) in enumerate(prepared.splits)
         ]
 
-    def _fold(self, prepared: Prepared, visit: Visit, f: int) -> dict[str, Any]:
-        train, test = prepared.splits[f]
+    def _fold(
+        self, prepared: Prepared, visit: Visit, f: int | None, split: Split
+    ) -> dict[str, Any]:
+        """Score a fold of the problem, or one that it does not have (None)."""
+        train, test = split
         share = visit.seconds / len(prepared.splits)
-        if self.reads_outputs and visit.evaluation is not None:
+        if self.reads_outputs and visit.evaluation is not None and f is not None:
             model, test = _stand_in(prepared, visit.evaluation, f), visit.evaluation.test[f]
         else:
             try:
@@ -167,8 +170,8 @@ class _StandIn(BaseEstimator):
         self.outputs_at = outputs_at
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        model, classes = self.prepared.model, self.prepared.targets.classes
-        return model.adapter.predict(model.machine, self.outputs_at(X), classes)
+        model = self.prepared.model
+        return model.adapter.predict(model.machine, self.outputs_at(X), None)
 
 
 class _RegressorStandIn(RegressorMixin, _StandIn):
@@ -190,13 +193,29 @@ class _LabelsStandIn(ClassifierMixin, _StandIn):
 
 
 class _ClassifierStandIn(ClassifierMixin, _StandIn):
-    def __init__(self, prepared: Any, outputs_at: Any, calibration: Callable[[], Any]):
+    """Knows the classes of the training part, as any fitted classifier does."""
+
+    def __init__(self, prepared: Any, outputs_at: Any, fold: int, calibration: Callable[[], Any]):
         super().__init__(prepared, outputs_at)
-        self.calibration = calibration
+        self.fold, self.calibration = fold, calibration
+
+    @property
+    def known(self) -> np.ndarray | None:
+        return self.prepared.problem.folds[self.fold].known
 
     @property
     def classes_(self) -> np.ndarray:
-        return self.prepared.targets.classes
+        classes, known = self.prepared.targets.classes, self.known
+        return classes if known is None else classes[known]
+
+    def outputs(self, X: np.ndarray) -> np.ndarray:
+        """Return the outputs of the machines that the fold's model has."""
+        outputs, known = self.outputs_at(X), self.known
+        return outputs if known is None else self.prepared.model.adapter.narrowed(outputs, known)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        model = self.prepared.model
+        return model.adapter.predict(model.machine, self.outputs(X), self.classes_)
 
     def score(self, X: np.ndarray, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, without the checks of labels that are known to be fine."""
@@ -205,13 +224,17 @@ class _ClassifierStandIn(ClassifierMixin, _StandIn):
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
         model = self.prepared.model
-        return model.adapter.decision_function(model.machine, self.outputs_at(X), self.classes_)
+        return model.adapter.decision_function(model.machine, self.outputs(X), self.classes_)
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        outputs, adapter = self.outputs_at(X), self.prepared.model.adapter
+        adapter, f, known = self.prepared.model.adapter, self.fold, self.known
         if hasattr(adapter, "probabilities"):
-            return adapter.probabilities(outputs)
-        return self.calibration().probabilities(adapter.contrasted(outputs)[0])
+            return adapter.probabilities(self.outputs(X))
+        read, _ = self.prepared.contrasted({f: self.outputs_at(X)}, [f])
+        P = self.calibration().probabilities(read)
+        if known is None:
+            return P
+        return P[:, known] / P[:, known].sum(axis=1, keepdims=True)
 
 
 def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
@@ -231,28 +254,36 @@ def _stand_in(prepared: Prepared, evaluation: Evaluation, f: int) -> _StandIn:
         others = [g for g in everyone if g != f]
         found = calibration(prepared, evaluation, others)
         found = found or calibration(prepared, evaluation, everyone)
+        found = found or calibration(prepared, evaluation, everyone, knowing=False)
         if found is None:
             raise ValueError("probabilities need validation rows of every class.")
         return found
 
-    return _ClassifierStandIn(prepared, outputs_at, sigmoid)
+    return _ClassifierStandIn(prepared, outputs_at, f, sigmoid)
 
 
 def calibration(
-    prepared: Prepared, evaluation: Evaluation, folds: Sequence[int], threshold: float = 0.0
+    prepared: Prepared,
+    evaluation: Evaluation,
+    folds: Sequence[int],
+    threshold: float = 0.0,
+    knowing: bool = True,
 ) -> Calibration | None:
     """Fit sigmoids to the out-of-fold outputs of some folds; None if they lack a class.
 
-    Outputs are those above the threshold; the sigmoid is for outputs as they are.
+    Outputs are those above the threshold; the sigmoid is for outputs as they are.  With `knowing`
+    folds whose machines do not know all classes are left out: theirs are other models.
     """
+    if knowing:
+        folds = [f for f in folds if prepared.problem.folds[f].known is None]
     if not len(folds):
         return None
     rows = np.concatenate([evaluation.test[f] for f in folds])
-    outputs = np.concatenate([evaluation.outputs[f] for f in folds]) + threshold
     y, weight = prepared.targets.y[rows], prepared.sample_weight[rows]
     if len(np.unique(y[weight > 0])) < len(np.asarray(prepared.targets.classes)):
         return None
-    return calibrated(prepared.model.adapter.contrasted(outputs)[0], y, weight)
+    read, _ = prepared.contrasted(evaluation.outputs, folds)
+    return calibrated(read + threshold, y, weight)
 
 
 def check_same_names(scores: Sequence[Any]) -> None:

@@ -48,7 +48,7 @@ from ._objective import Objective, check_defined
 from ._optimisers import choose_optimiser
 from ._path import follow, trace, walks
 from ._prepare import (
-    TransformerFailed,
+    FitFailed,
     canonical,
     draw_folds,
     prepare,
@@ -196,7 +196,7 @@ ends in one of them
     calibration_ : object or None
         The sigmoid of `predict_proba`, fitted to the out-of-fold outputs of the best point with
         their `sample_weight`: `slope`, `offsets` and ``probabilities(outputs)``.  None for
-        regressors, and where a class has no validation rows.
+        regressors, and where a class has no validation rows in folds that were trained on it.
     probability_cut_ : float or None
         For two classes, the probability of the second one from which on `predict` says it: 0.5
         without a threshold.  None where probabilities are not ours (``SVC(probability=True)``).
@@ -389,7 +389,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 continue
             good, targets = checked
             criterion, is_own = self._criterion(scorers, good.model, targets)
-            check_defined(criterion, targets, [test for _, test in splits], weight, self.pooled)
+            if tests := good.tests(targets, splits, fit_params):
+                check_defined(criterion, targets, tests, weight, self.pooled)
             plans.append((good, criterion))
             if good.ranges and not is_own:
                 surrogates[criterion.label] = criterion
@@ -458,7 +459,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                         one.model, scoring.X, scoring.y, splits, scoring.fit_params, one.names,
                         memory, workers, self.rank, seed,
                     )  # fmt: skip
-                except TransformerFailed as error:
+                except FitFailed as error:
                     log.fail(one.listed, len(splits), error.cause)
                     continue
                 except (ValueError, TypeError) as error:

@@ -305,7 +305,7 @@ def train_columns(
         block = memory[: n * n].reshape((n, n))
         copy_block(K, slots, rows[a:b][W], block)
         for f in range(beta.shape[0]):
-            if todo[c, f]:
+            if todo[c, f] and n > 0:
                 residual_on(block, W, target[f, a:b], ridge[f, a:b], beta[f, a:b], r[f, a:b])
                 pairs, _ = smo_on_rows(
                     block, W, lower[f, a:b], upper[f, a:b], kink[f, a:b], ridge[f, a:b],

@@ -105,6 +105,8 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
 
     def solve(f: int) -> None:
         rows = support[f]
+        if not len(rows):
+            return
         block = gram.block(members[rows], members[rows])
         system = SaddleSystem(block, dual.ridge[f, rows], bias)
         beta[f, rows], shift[f] = system.solve(dual.target[f, rows], 0.0)
@@ -128,6 +130,8 @@ def _solve_soft(gram: Gram, members: np.ndarray, dual: Dual, effort: Effort) -> 
 
     def solve(f: int) -> None:
         rows = np.flatnonzero(dual.lower[f] < dual.upper[f])
+        if not len(rows):
+            return
         K = gram.block(members[rows], members[rows]).astype(float)
         machine = _SoftMachine(K, of_fold(dual, f, rows))
         most = min(effort.max_iter or 100, 100)  # elsewhere it counts pairs, which cost less
@@ -214,9 +218,11 @@ class _Team:
         self.iterations = np.zeros(self.n_folds, dtype=int)
         self.r, self.values = np.array(dual.target), np.zeros(dual.target.shape)
         self.noise, self.bias = np.zeros((2, self.n_folds))
-        self.top, self.bottom = np.full(self.n_folds, np.inf), np.zeros(self.n_folds)
+        # a fold without rows to train on has its machine already
+        idle = ~(dual.lower < dual.upper).any(axis=1)
+        self.top, self.bottom = np.where(idle, 0.0, np.inf), np.zeros(self.n_folds)
         self.known = False  # whether `r` is up to date, at least on the working set
-        self.excess = np.empty(dual.target.shape)
+        self.excess = np.full(dual.target.shape, -np.inf)
         self.beta = np.zeros(dual.target.shape)
         if start is not None:
             self.beta[:] = start.beta
