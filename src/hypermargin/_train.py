@@ -73,6 +73,9 @@ def train(
         return _solve_soft(gram, members, dual, effort)
     if not bias or np.isinf(dual.upper).any():
         raise ValueError("this dual has no solver: bounds need a bias and must all be finite.")
+    if not (dual.lower < dual.upper).any():  # no fold has the machine
+        beta, nothing = np.zeros(dual.target.shape), np.zeros(len(dual.target))
+        return Trained(beta, nothing, beta.copy(), np.empty(0, dtype=int), nothing.copy(), True, 0)
     team = _Team(gram, members, dual, start)
     team.run(effort)
     return team.finish(effort.gap)
