@@ -292,3 +292,18 @@ def test_folds_are_drawn_once_whatever_gives_them():
     for key in twice:
         if key.startswith("split"):
             np.testing.assert_allclose(twice[key][::2], twice[key][1::2])
+
+
+@restates("test_search_default_iid")
+def test_a_fold_that_is_trained_on_two_classes_of_four():
+    centers = [[0, 0], [1, 0], [0, 1], [1, 1]]
+    X, y = make_blobs(80, centers=centers, cluster_std=0.1, shuffle=False, random_state=0)
+    rest = np.zeros(80, dtype=bool)
+    for label in (1, 2):
+        rest[np.flatnonzero(y == label)[::2]] = True
+    folds = [(~rest, rest), (rest, ~rest)]
+    search = GradientSearchCV(SVC(), {"C": [1, 10]}, cv=folds, return_train_score=True).fit(X, y)
+    table = {name: column[0] for name, column in search.cv_results_.items()}
+    found = [table[f"split{f}_{part}_score"] for part in ("test", "train") for f in (0, 1)]
+    np.testing.assert_allclose(found, [1, 1 / 3, 1, 1])
+    np.testing.assert_allclose(table["mean_test_score"], 2 / 3)  # folds count alike
