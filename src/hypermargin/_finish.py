@@ -13,7 +13,7 @@ from ._adapters import Model, read_model
 from ._linear import LinearCrossValidation
 from ._linear_adapters import LinearAdapter
 from ._log import Entry, warn
-from ._refit import NotSolved, can_install, own_solver, solved_by
+from ._refit import NotSolved, can_install, leaves_bias_open, own_solver, solved_by
 from ._scoring import calibration
 
 FEW = 1000  # rows up to which libsvm refits: it takes no time, and is bit-equal to a cold fit
@@ -44,7 +44,7 @@ def fit_best(
     if on_landmarks:
         ours = not exactly
     elif prepared is not None:
-        ours = ours and prepared.n_rows > FEW
+        ours = ours and (prepared.n_rows > FEW or leaves_bias_open(entry.state))
     if ours and prepared is not None:
         values = model.bare(entry.record["params"])
         try:

@@ -146,6 +146,19 @@ def _csr(content: Any, shape: tuple[int, ...]) -> Any:
     return array if as_array else sparse.csr_matrix(array)
 
 
+def leaves_bias_open(state: Any) -> bool:
+    """Whether some machine of the folds has no free row, so that its bias has room.
+
+    We take the middle of that, as libsvm means to; but there a row may be free by a rounding error,
+    and has the bias to itself.
+    """
+    return any(
+        not ((lower < beta) & (beta < upper)).any()
+        for start in (state or {}).values()
+        for beta, lower, upper in zip(start.beta, start.lower, start.upper, strict=True)
+    )
+
+
 class NotSolved(Exception):
     """Our own training on all rows did not converge."""
 
