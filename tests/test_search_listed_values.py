@@ -90,6 +90,25 @@ def test_a_value_that_the_estimator_accepts_and_we_do_not_is_refused(iris):
         search.fit(*iris)
 
 
+@pytest.mark.parametrize("grid", [{"C": [1.0, 2.0]}, {"C": [0.0, 1.0]}, {"kernel": ["rfb"]}])
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda X, y: (X, None), "y cannot be None|the target y is None"),
+        (lambda X, y: (X[:50], y[:50]), "y has one class only"),
+        (lambda X, y: (X, X[:, 0]), "Unknown label type"),
+    ],
+    ids=["no labels", "one class", "numbers"],
+)
+def test_data_that_no_value_can_help_are_refused_in_a_sentence(iris, grid, change, said):
+    X, y = change(*iris)
+    if grid != {"C": [1.0, 2.0]}:
+        said += "|parameter of SVC must be"
+    with pytest.raises(ValueError, match=said) as caught:
+        GradientSearchCV(SVC(), grid).fit(X, y)
+    assert "fits failed" not in str(caught.value)
+
+
 def test_a_listed_estimator_that_cannot_be_searched_is_refused_whatever_it_says(iris):
     pipeline = Pipeline([("scale", StandardScaler()), ("machine", SVC())])
     search = GradientSearchCV(pipeline, {"machine": [SVC(), DummyClassifier(strategy="no")]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NoReturn
@@ -28,6 +28,8 @@ from ._prepare import (
 )
 from ._refit import can_install
 from ._space import Dimension, Space, entries, read_range, read_space
+
+ENOUGH = 50  # classes, to see whether a machine can be fitted at all
 
 
 @dataclass(frozen=True)
@@ -118,24 +120,32 @@ def own_error(whole: Any, listed: Mapping[str, Any], y: Any, ours: Exception) ->
     """Return what an estimator says of listed values of which we have said `ours`.
 
     Its machine is asked to fit a few rows of our making, which it can with any parameters that it
-    accepts.  If it says nothing, or nothing was listed, `ours` is raised.
+    accepts.  If nothing was listed, or it says nothing, or says it with its default parameters as
+    well, then it is not the listed values that are at fault, and `ours` is raised.
     """
     machine = whole
     while isinstance(machine, Pipeline):
         machine = machine.steps[-1][1]
-    labels = np.asarray(y)
-    if labels.ndim > 1 or not is_classifier(machine):
-        labels = np.stack([np.zeros(labels.shape[1:]), np.ones(labels.shape[1:])])
-    else:
-        labels = np.repeat(np.unique(labels), 2)
-    if listed:
-        try:
-            with warnings.catch_warnings(action="ignore"):
-                clone(machine).fit(np.eye(len(labels)), labels)
-        except Exception as error:
-            error.__context__ = None  # not `ours`, which says the same in other words
-            return error
-    raise ours
+    theirs = _refusal(lambda: clone(machine), y) if listed and y is not None else None
+    if theirs is None or _refusal(type(machine), y) is not None:
+        raise ours
+    return theirs
+
+
+def _refusal(make: Callable[[], Any], y: Any) -> Exception | None:
+    """Return why a machine cannot be fitted to a few rows with such labels, if it cannot."""
+    try:
+        machine, labels = make(), np.asarray(y)
+        if labels.ndim == 1 and is_classifier(machine):
+            labels = np.repeat(np.unique(labels)[:ENOUGH], 2)
+        else:
+            labels = np.stack([np.zeros(labels.shape[1:]), np.ones(labels.shape[1:])])
+        with warnings.catch_warnings(action="ignore"):
+            machine.fit(np.eye(len(labels)), labels)
+    except Exception as error:
+        error.__context__ = None  # what we have said of it, in other words
+        return error
+    return None
 
 
 def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]:

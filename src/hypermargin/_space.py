@@ -170,7 +170,7 @@ def _is_list(value: Any) -> bool:
     A tuple is a range if it has numbers for bounds, and no more than a scale beside them.
     """
     if not isinstance(value, tuple):
-        return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
+        return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
     bounds, rest = value[:2], value[2:]
     if len(bounds) < 2 or any(isinstance(bound, str) for bound in bounds):
         return True
