@@ -17,6 +17,9 @@ from ._smo import slopes, smo
 
 CHUNK = 5_000  # pairs between two looks at the clock
 NEWTON_EVERY = 3  # pairs per row between two Newton steps
+PATIENCE = 100  # pairs per row before gaps are asked to shrink; libsvm never stops before that
+SINGULAR = 6_000  # free rows of all rounds on singular blocks that count as one
+JITTER = 1e-10  # on the diagonal of a block that is singular, in units of it
 POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
 
 
@@ -43,6 +46,25 @@ def free_rows(beta: np.ndarray, dual: Dual) -> np.ndarray:
     return np.flatnonzero(between & ((beta != 0) | (dual.kink == 0)))
 
 
+class Progress:
+    """Whether gaps still shrink: by half at least whenever the number of pairs has doubled.
+
+    Gaps go up and down, so it is the least one that counts.  Where rounding or a nearly singular
+    block keeps pairs from getting anywhere, this ends them; slow training it lets be.
+    """
+
+    def __init__(self, first: int):
+        self._due, self._least, self._before = first, np.inf, np.inf
+
+    def stalls(self, pairs: int, gap: float) -> bool:
+        self._least = min(self._least, gap)
+        if pairs < self._due:
+            return False
+        stalled = not self._least <= 0.5 * self._before
+        self._due, self._before = 2 * pairs, self._least
+        return stalled
+
+
 class Block:
     """The dual on a dense block K; `beta` and its residual `r` are improved in place."""
 
@@ -50,6 +72,7 @@ class Block:
         self.K, self.dual, self.beta = K, dual, beta
         self.r = r.astype(K.dtype)
         self.diag = (np.diagonal(K) + dual.ridge).astype(K.dtype)
+        self.singular = False  # whether the free block of the last Newton step was
 
     def descend(self, tol: float, limit: int, budget: Budget, polish: float) -> int:
         """Close the gap to tol and return how many pairs that took.
@@ -68,7 +91,8 @@ class Block:
         """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
         dual, iterations = self.dual, 0
         chunk = min(CHUNK, NEWTON_EVERY * len(self.beta))
-        since_newton = 0
+        progress = Progress(PATIENCE * len(self.beta))
+        since_newton, wait, before = 0, NEWTON_EVERY * len(self.beta), np.inf
         while True:
             made, gap = smo(
                 self.K, self.diag, dual.ridge, self.beta, self.r,
@@ -78,31 +102,48 @@ class Block:
             since_newton += made
             if gap <= tol or iterations >= limit or budget.expired():
                 return iterations
-            if since_newton >= NEWTON_EVERY * len(self.beta):
+            if progress.stalls(iterations, gap):
+                return iterations
+            if since_newton >= wait:
+                # on singular blocks steps are many and dear: those that get nowhere become rare
+                idle = self.singular and gap > 0.5 * before
+                wait = 2 * wait if idle else NEWTON_EVERY * len(self.beta)
                 self.newton(rounds=1)
-                since_newton = 0
+                since_newton, before = 0, gap
 
     def gap(self) -> float:
         up, down = np.empty_like(self.beta), np.empty_like(self.beta)
         slopes(self.beta, self.dual.lower, self.dual.upper, self.dual.kink, up, down)
         return float((self.r + up).max() - (self.r + down).min())
 
-    def newton(self, rounds: int) -> bool:
-        """Minimise over the free rows as far as the bounds allow; True if they did not matter."""
-        for _ in range(rounds):
+    def newton(self, rounds: float) -> bool:
+        """Minimise over the free rows as far as the bounds allow; True if they did not matter.
+
+        Where the block is singular more rounds are taken: each leaves a row at a bound, until the
+        rest are independent.  Pairs need very long for that.
+        """
+        while rounds > 0:
             free = free_rows(self.beta, self.dual)
             if not free.size:
                 return False
-            system = SaddleSystem(self.K[np.ix_(free, free)], self.dual.ridge[free], True)
-            beta = self.beta[free]
-            d, _ = system.solve(self.r[free] - self.dual.kink[free] * np.sign(beta), 0.0)
+            K, ridge = self.K[np.ix_(free, free)], self.dual.ridge[free]
+            slope = self.r[free] - self.dual.kink[free] * np.sign(self.beta[free])
+            system = SaddleSystem(K, ridge, True)
+            cost, self.singular = 1.0, not system.definite
+            if self.singular:
+                cost, K = min(1.0, len(free) / SINGULAR), K.astype(float)
+                system = SaddleSystem(K, ridge + JITTER * np.abs(np.diagonal(K)).mean(), True)
+            d, _ = system.solve(slope, 0.0)
             d -= d.mean()
-            step = self._reach(free, d)
+            reach = self._reach(free, d)
             if not system.definite:
-                return step >= 1.0 and self._try(free, d)
-            self._move(free, min(step, 1.0) * d)
-            if step >= 1.0:
+                return reach >= 1.0 and self._try(free, d)
+            gain, curvature = float(slope @ d), float(d @ (K @ d) + ridge @ d**2)
+            length = max(1.0, gain / max(curvature, 1e-14 * abs(gain), 1e-300))
+            self._move(free, min(reach, length) * d)
+            if reach >= length:
                 return True
+            rounds -= cost
         return False
 
     def _move(self, free: np.ndarray, d: np.ndarray) -> None:

@@ -38,6 +38,13 @@ class Budget:
             return False
         return time.perf_counter() - self._begun > self.seconds - self._reserved
 
+    @property
+    def left(self) -> float | None:
+        """The seconds until the end; None if there is none."""
+        if self.seconds is None:
+            return None
+        return max(0.0, self.seconds - self._reserved - (time.perf_counter() - self._begun))
+
     def check(self) -> None:
         """Raise OutOfTime if the budget has ended."""
         if self.expired():

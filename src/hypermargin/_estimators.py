@@ -5,21 +5,25 @@ They are trained by the machinery of the search, on all rows at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ._adapter import Targets
-from ._budget import Workers
+from ._budget import Budget, Workers
 from ._exact import CrossValidation
 from ._kernel_adapters import KernelSVCAdapter, KernelSVRAdapter
 from ._kernels import KERNELS, Points
+from ._log import warn
 from ._losses import CLASSIFICATION, REGRESSION
 from ._prepare import check_square
 from ._probability import agreeing
@@ -69,15 +73,27 @@ class _KernelMachine(BaseEstimator):
             Workers(1),
         )
         try:
-            found = problem.solutions(None, weight, {}, self.tol, None)
+            found = problem.solutions(
+                None, weight, {}, self.tol, *vars(self).get("_start", (None,))
+            )
         finally:
             problem.release()
-        if found is None:
-            raise FloatingPointError(
-                f"training did not converge; scale the data, lower C={self.C} or raise "
-                f"tol={self.tol}."
+        if not all(solution.converged for solution in found):
+            warn(
+                f"Training did not converge; scale the data, lower C={self.C} or raise "
+                f"tol={self.tol}.",
+                ConvergenceWarning,
             )
         self._keep(X, found, values)
+
+    @contextmanager
+    def begin_at(self, state: Any, budget: Budget) -> Iterator[None]:
+        """Within this context `fit` begins where a search has ended, and heeds its budget."""
+        self._start = state, budget
+        try:
+            yield
+        finally:
+            del self._start
 
     def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
         if not weight.any():

@@ -117,6 +117,10 @@ class CrossValidation(KernelProblem):
 
     sums_to_zero = True
 
+    @property
+    def growth(self) -> float:  # type: ignore[override]
+        return 3.0 if self.loss.linear or self.loss.softens else 2.0
+
     def _begin(self) -> None:
         super()._begin()
         self._grams: dict[int, Gram] = {}
@@ -176,22 +180,21 @@ class CrossValidation(KernelProblem):
         params: Params,
         tol: float,
         warm: State | None,
-    ) -> list[Solution] | None:
+        budget: Budget | None = None,
+    ) -> list[Solution]:
         whole = self._on_all_rows(points, weight)
         whole._views = None
         start = None if warm is None else merged(warm, len(weight))
-        most = max(1_000_000, 100 * len(weight))  # libsvm may then have a try
-        evaluation = whole.evaluate(params, tol=tol, warm=start, max_iter=most)
-        if not evaluation.converged:
-            return None
+        evaluation = whole.evaluate(params, tol=tol, warm=start, budget=budget)
         state = [evaluation.state[0, c] for c in range(len(self.columns))]
+        done = evaluation.converged
         design = whole.designs[0]
         place = np.argsort(design.rows, kind="stable")
 
         def solution(s: WarmStart) -> Solution:
             points = design.points.take(place[s.rows])
             bias = float(s.bias[0]) + self.kernel.bias_back(points, s.beta[0])
-            return Solution(s.rows, s.beta[0], bias, int(s.iterations[0]))
+            return Solution(s.rows, s.beta[0], bias, int(s.iterations[0]), done)
 
         return [solution(s) for s in state]
 
@@ -344,7 +347,7 @@ class _TrainedDesign:
         self.converged = np.ones(n_columns, dtype=bool)
         with problem.workers.clock.phase("train"):
             self._train(None if warm is None else warm.designs.get(number), single)
-            if single and self._is_rounded():
+            if single and (self._is_stuck() or self._is_rounded()):
                 self._train(self.state(), single=False)
         self.bias = self.bias + offsets.T
         with problem.workers.clock.phase("outputs"):
@@ -358,6 +361,11 @@ class _TrainedDesign:
         if len(self.problem.columns) > MANY and len(self.view.rows) <= 2 * WHOLE:
             return [function(item) for item in items]
         return self.problem.workers.map(function, items, self.effort.budget)
+
+    def _is_stuck(self) -> bool:
+        """Whether gaps are open that neither the clock nor a limit has left open."""
+        rough = self.effort.max_iter is not None
+        return not rough and not self.converged.all() and not self.effort.budget.expired()
 
     def _is_rounded(self) -> bool:
         """Whether K beta in double precision differs by more than gaps may be open in the end."""

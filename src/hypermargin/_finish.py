@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from ._adapters import Model, read_model
+from ._budget import Budget
 from ._linear import LinearCrossValidation
 from ._linear_adapters import LinearAdapter
 from ._log import Entry, warn
-from ._refit import NotSolved, can_install, leaves_bias_open, own_solver, solved_by
+from ._refit import OwnSolver, can_install, leaves_bias_open, limited, solved_by
 from ._scoring import calibration
 
 FEW = 1000  # rows up to which libsvm refits: it takes no time, and is bit-equal to a cold fit
@@ -27,15 +29,17 @@ def fit_best(
     fit_params: Mapping[str, Any],
     on_landmarks: bool,
     exactly: bool,
+    budget: Budget,
 ) -> None:
-    """Fit the estimator of the best point on all rows.
+    """Fit the estimator of the best point on all rows, as far as that goes until the budget ends.
 
-    Where that may take long, training begins with the machines of the folds.  With `on_landmarks`
-    the search had these, and the estimator has them, too, unless it is to be fitted `exactly`.
+    With many rows training begins with the machines of the folds; so it does with few where libsvm
+    does not come to an end.  With `on_landmarks` the search had these, and
+    the estimator has them, too, unless it is to be fitted `exactly`.
     """
     model = read_model(best)
     if model.adapter.linear:
-        if not _install(model, entry, X):
+        if not _install(model, entry, X, budget):
             best.fit(X, y, **fit_params)
         return
     prepared = entry.prepared
@@ -43,25 +47,50 @@ def fit_best(
     ours = can_install(model.machine) and model.machine.max_iter == -1
     if on_landmarks:
         ours = not exactly
-    elif prepared is not None:
-        ours = ours and (prepared.n_rows > FEW or leaves_bias_open(entry.state))
+    few = prepared is not None and prepared.n_rows <= FEW and not on_landmarks
+    few = few and not leaves_bias_open(entry.state)
+    if ours and few and _fit_by_libsvm(best, model, X, y, fit_params, budget):
+        return
     if ours and prepared is not None:
         values = model.bare(entry.record["params"])
+        solver = OwnSolver(prepared, values, entry.state, model.machine, budget)
         try:
-            solver = own_solver(prepared, values, entry.state, model.machine)
             with solved_by(model.machine, solver):
                 best.fit(X, y, **fit_params)
-                return
-        except NotSolved:
-            if on_landmarks:
-                warn(
-                    "The model on landmarks did not converge on all rows; it is refitted exactly.",
-                    ConvergenceWarning,
-                )
-    best.fit(X, y, **fit_params)
+            if not solver.converged and (entry.fault is None or budget.expired()):
+                _warn_unfinished(budget)
+            return
+        except FloatingPointError:  # libsvm computes in double precision throughout
+            pass
+    if hasattr(model.machine, "begin_at"):
+        with model.machine.begin_at(entry.state, budget):
+            best.fit(X, y, **fit_params)
+        return
+    with limited(model.machine, len(y), budget.left):
+        best.fit(X, y, **fit_params)
 
 
-def _install(model: Model, entry: Entry, X: Any) -> bool:
+def _fit_by_libsvm(
+    best: Any, model: Model, X: Any, y: Any, fit_params: Mapping[str, Any], budget: Budget
+) -> bool:
+    """Fit by libsvm for a second at most; return whether it has converged."""
+    seconds = 1.0 if budget.left is None else min(1.0, budget.left)
+    with limited(model.machine, len(y), seconds), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best.fit(X, y, **fit_params)
+    return model.machine.fit_status_ == 0
+
+
+def _warn_unfinished(budget: Budget) -> None:
+    why = "was stopped by time_budget" if budget.expired() else "did not converge"
+    warn(
+        f"The refit on all rows {why}; the model is the best so far. Scale the data, narrow the "
+        "space or give more time.",
+        ConvergenceWarning,
+    )
+
+
+def _install(model: Model, entry: Entry, X: Any, budget: Budget) -> bool:
     """Give a linear model the weights of the machine that was trained on all rows all along.
 
     They are trained to the estimator's own tolerance first.  Returns whether that can be done.
@@ -74,11 +103,13 @@ def _install(model: Model, entry: Entry, X: Any) -> bool:
         return False
     assert isinstance(prepared.problem, LinearCrossValidation)
     problem, values = prepared.problem, model.bare(entry.point)
-    found = problem.refit(values, float(model.machine.tol), entry.state)
-    if found is None:
-        return False
+    found = problem.refit(values, float(model.machine.tol), entry.state, budget)
+    if not found.converged:
+        if not budget.expired():
+            return False
+        _warn_unfinished(budget)
     dtype = problem.designs[0].points.dtype
-    adapter.install(model.machine, *found, prepared.targets, dtype)
+    adapter.install(model.machine, found.weights, found.iterations, prepared.targets, dtype)
     validate_data(model.machine, X, skip_check_array=True)
     return True
 

@@ -62,6 +62,15 @@ State = dict[Job, Start]
 
 
 @dataclass(frozen=True)
+class Refitted:
+    """Machines on all rows: weights with the bias last, by column, and the most iterations."""
+
+    weights: np.ndarray
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True)
 class LinearEvaluation(Evaluation):
     """Also knows how outputs move with the logarithm of all costs: `rates`, in the same form."""
 
@@ -285,24 +294,21 @@ class LinearCrossValidation(Problem):
         return self._moved(evaluation, params)  # type: ignore[return-value]
 
     def refit(
-        self, params: Params, tol: float, warm: State | None
-    ) -> tuple[np.ndarray, int] | None:
-        """Train on all rows in double precision; None if that did not converge.
-
-        Returns weights with the bias last, by column, and the most iterations of a column.
-        """
+        self, params: Params, tol: float, warm: State | None, budget: Budget | None = None
+    ) -> Refitted:
+        """Train on all rows in double precision, as far as that goes until the budget ends."""
+        budget = budget or Budget()
         alone = [
-            self.part(self, 0, jobs, params, np.float64, None, Budget(), self._solver(False))
+            self.part(self, 0, jobs, params, np.float64, None, budget, self._solver(False))
             for jobs in self.part.groups(self, [WHOLE])
         ]
         if alone[0].matrix.width <= FEW:
             tol *= FINISH
         with one_blas_thread:
-            self.workers.map(lambda part: part.train(tol, warm or {}), alone, Budget())
-        if not all(part.bundle.converged for part in alone):
-            return None
+            self.workers.map(lambda part: part.train(tol, warm or {}), alone, budget)
         weights = np.array([part.weights(job) for part in alone for job in part.jobs])
-        return weights, max(part.bundle.iterations for part in alone)
+        iterations = max(part.bundle.iterations for part in alone)
+        return Refitted(weights, iterations, all(part.bundle.converged for part in alone))
 
 
 def least_cost(n_rows: int, longest: float, loss: Loss) -> float:

@@ -60,12 +60,12 @@ class _LinearMachine(BaseEstimator):
             whole=Fold(rows[:0], weight),
         )
         found = problem.refit({}, self.tol, None)
-        if found is None:
+        if not found.converged:
             raise FloatingPointError(
                 f"training did not converge; scale the data, lower C={self.C} or raise "
                 f"tol={self.tol}."
             )
-        adapter.install(self, *found, targets, X.dtype)
+        adapter.install(self, found.weights, found.iterations, targets, X.dtype)
 
     def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
         if not weight.any():

@@ -7,6 +7,7 @@ block of K + diag(ridge); without a bias it is A alone.
 from __future__ import annotations
 
 import ctypes
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,8 +107,6 @@ class SaddleSystem:
             self._inverse_ones = _solve(factor, np.ones(len(factor)))
         elif factor.dtype == np.float32:
             self._make(A.astype(float), np.empty(A.shape))
-        else:
-            self._spectrum = eigh(self._whole(), check_finite=False)
 
     def solve(self, rhs: np.ndarray, total: float) -> tuple[np.ndarray, float]:
         """Return v and c with  A v + c 1 = rhs  and  1'v = total  (c = 0 without a bias)."""
@@ -138,6 +137,10 @@ class SaddleSystem:
         whole = np.append(rhs, total) if self.bias else rhs
         solution = vectors[:, keep] @ ((vectors[:, keep].T @ whole) / values[keep])
         return (solution[:-1], float(solution[-1])) if self.bias else (solution, 0.0)
+
+    @cached_property
+    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        return eigh(self._whole(), check_finite=False)
 
     def _whole(self) -> np.ndarray:
         if not self.bias:

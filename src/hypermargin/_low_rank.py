@@ -190,19 +190,18 @@ class LowRankCrossValidation(KernelProblem):
         params: Params,
         tol: float,
         warm: LandmarkState | None,
-    ) -> list[Solution] | None:
+        budget: Budget | None = None,
+    ) -> list[Solution]:
         whole = self._on_all_rows(points, weight)
         if points is None:  # outputs of the folds are near those on all rows
             warm = {(0, c): start for (f, c), start in (warm or {}).items() if f == 0}
         else:
             warm = None
         self._latest = None
-        evaluation = whole.evaluate(params, tol=max(tol, FINEST), warm=warm)
-        if not evaluation.converged:
-            return None
+        evaluation = whole.evaluate(params, tol=max(tol, FINEST), warm=warm, budget=budget)
         state: Any = evaluation.state
         found = [state[0, c] for c in range(len(self.columns))]
-        return [Solution(s.landmarks, s.alpha, s.bias, 1) for s in found]
+        return [Solution(s.landmarks, s.alpha, s.bias, 1, evaluation.converged) for s in found]
 
 
 def _in_order(design: Design) -> Design:

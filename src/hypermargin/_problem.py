@@ -117,6 +117,7 @@ class Solution:
     beta: np.ndarray
     bias: float
     iterations: int
+    converged: bool = True
 
 
 def _middle(fold: Fold, column: Column) -> float:
@@ -138,6 +139,7 @@ class Problem:
 
     most_looks = 200  # at the whole space, where rows are few
     work = 1e-2  # tolerance on the way, where there are many rows; libsvm ends at 1e-3
+    growth = 1.0  # the power of the number of rows that time grows with
 
     def __init__(
         self,
@@ -303,8 +305,9 @@ class KernelProblem(Problem):
         params: Params,
         tol: float,
         warm: Any,
-    ) -> list[Solution] | None:
-        """Train one machine per column on all rows; None if that did not converge.
+        budget: Budget | None = None,
+    ) -> list[Solution]:
+        """Train one machine per column on all rows, as far as that goes until the budget ends.
 
         `points` are the rows in the user's order, if they are not those of the (only) design here;
         `warm` is the state of an evaluation.

@@ -22,11 +22,15 @@ from sklearn import get_config
 from sklearn.svm import SVC, SVR
 from sklearn.svm._base import BaseLibSVM
 
+from ._budget import Budget
 from ._kernels import Points
 from ._prepare import Prepared
 from ._problem import KernelProblem, Solution
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+FINEST = 1e-9  # tolerance in units of the targets' spread below which rounding begins
+MOST_PAIRS = 10_000_000  # libsvm's own limit
+PAIRS_A_SECOND = 1e8  # that libsvm makes on one row; on more rows fewer
 SOLVERS = ("_dense_fit", "_sparse_fit")  # the two methods of a machine that call libsvm
 
 
@@ -159,17 +163,26 @@ def leaves_bias_open(state: Any) -> bool:
     )
 
 
-class NotSolved(Exception):
-    """Our own training on all rows did not converge."""
-
-
-def own_solver(prepared: Prepared, params: Mapping[str, float], state: Any, machine: Any) -> Solver:
-    """Return a solver that trains on all rows, beginning with the machines of the folds.
+class OwnSolver:
+    """Trains on all rows, beginning with the machines of the folds, until the budget ends.
 
     `params` are the machine's tuned hyperparameters.
     """
 
-    def solve(X: Any, y: np.ndarray, sample_weight: np.ndarray) -> list[Solution]:
+    def __init__(
+        self,
+        prepared: Prepared,
+        params: Mapping[str, float],
+        state: Any,
+        machine: Any,
+        budget: Budget,
+    ):
+        self.prepared, self.params, self.state = prepared, params, state
+        self.machine, self.budget = machine, budget
+        self.converged = False
+
+    def __call__(self, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> list[Solution]:
+        prepared, machine, params = self.prepared, self.machine, self.params
         weight = np.asarray(sample_weight, dtype=float) if len(sample_weight) else np.ones(len(y))
         if prepared.targets.classes is not None:
             weight = weight * machine.class_weight_[y.astype(int)]
@@ -184,12 +197,26 @@ def own_solver(prepared: Prepared, params: Mapping[str, float], state: Any, mach
         # libsvm's tolerance is in the unit that targets have, ours in that of their spread
         tol = float(machine.tol) * min(1.0, 1.0 / prepared.targets.scale)
         points = None if shared else Points.of(X)
-        try:
-            found = problem.solutions(points, weight, values, tol, state)
-        except FloatingPointError as error:  # libsvm computes in double precision throughout
-            raise NotSolved from error
-        if found is None:
-            raise NotSolved
+        found = problem.solutions(points, weight, values, max(tol, FINEST), self.state, self.budget)
+        self.converged = all(solution.converged for solution in found)
         return found
 
-    return solve
+
+@contextmanager
+def limited(machine: Any, n_rows: int, seconds: float | None) -> Iterator[None]:
+    """Within this context libsvm stops after as many pairs as it did before scikit-learn had it.
+
+    Otherwise it runs for ever where rounding keeps it from its tolerance.  With a number of seconds
+    it stops after about as many.
+    """
+    if getattr(machine, "max_iter", None) != -1 or not isinstance(machine, BaseLibSVM):
+        yield
+        return
+    most = max(MOST_PAIRS, 100 * n_rows)
+    if seconds is not None:
+        most = int(np.clip(seconds * PAIRS_A_SECOND / n_rows, 1000, most))
+    machine.max_iter = most
+    try:
+        yield
+    finally:
+        machine.max_iter = -1

@@ -44,11 +44,12 @@ from ._criterion import Criterion
 from ._finish import calibrate, fit_best
 from ._log import Entry, Log, best_index, warn
 from ._method import glance, nested_rows, tune
-from ._objective import Objective, check_defined
+from ._objective import Objective, Visit, check_defined
 from ._optimisers import choose_optimiser
 from ._path import follow, trace, walks
 from ._prepare import (
     FitFailed,
+    Prepared,
     canonical,
     draw_folds,
     prepare,
@@ -136,9 +137,10 @@ ends in one of them
         more of everything: machines are trained more exactly on the way, more starts are followed
         to the end, and it is `max_evals` that limits the evaluations.
     time_budget : float, default=None
-        Seconds after which the search returns the best point so far; `refit` comes on top.
-        (Scorers that are plain functions get models that scikit-learn fits, which cannot be
-        interrupted.)
+        Seconds for search and refit.  When they are over, the best point so far is returned, and
+        the refitted model as far as it is trained, with a warning; one evaluation, if need be on
+        500 rows, is made in any case.  (What scikit-learn or transformers fit cannot be
+        interrupted: models for scorers that are plain functions, and the refit of KernelRidge.)
     memory_limit : float, default=4000
         Megabytes for a kernel matrix; above that its rows are computed when they are needed.
         KernelRidge solves one linear system in all training rows and needs them all.
@@ -331,7 +333,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         first = self.method == "path" or not any(_descends(plan) for plan in plans)
         log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss, first)
         with one_blas_thread:
-            seconds = self._search(plans, weight, splits, log)
+            budget, seconds = self._search(plans, weight, splits, log)
         results = self._collect(log, len(splits))
 
         if hasattr(self, "curve_"):
@@ -364,7 +366,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                 self.curve_: dict[str, np.ndarray] = log.curves[id(best.prepared)]
         try:
             if self.refit:
-                self._refit(best, X, y, routed.estimator.fit)
+                self._refit(best, X, y, routed.estimator.fit, budget.rest())
         finally:
             log.release()
         return self
@@ -436,10 +438,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         weight: np.ndarray,
         splits: list,
         log: Log,
-    ) -> dict[str, float]:
+    ) -> tuple[Budget, dict[str, float]]:
         """Tune every combination of listed values, until the time is up or Ctrl-C is pressed.
 
-        Returns where the time went.
+        Returns the budget, and where the time went.
         """
         budget, workers = Budget(self.time_budget), Workers(self.n_jobs)
         rng = check_random_state(self.random_state)
@@ -467,6 +469,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     log.fail(one.listed, len(splits), theirs)
                     continue
                 space = one.space(prepared)
+                keep = log.recorder(prepared, one.listed, space)
                 objective = Objective(
                     prepared,
                     criterion,
@@ -474,7 +477,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
                     weight,
                     one.model.adapter.tol(one.model.machine),
                     budget,
-                    log.recorder(prepared, one.listed, space),
+                    self._record(keep, prepared, budget) if self.refit else keep,
                     self.max_evals,
                     self.pooled,
                 )
@@ -494,7 +497,22 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             log.settle(best, Budget())
         if early is not None:
             self._warn_early(early, log.best(), len(scoring.y))
-        return workers.clock.seconds
+        return budget, workers.clock.seconds
+
+    @staticmethod
+    def _record(
+        keep: Callable[[Visit], None], prepared: Prepared, budget: Budget
+    ) -> Callable[[Visit], None]:
+        """Return a function that keeps a visit, and the time that a refit may take after it."""
+
+        def record(visit: Visit) -> None:
+            keep(visit)
+            if not visit.rough:
+                more = prepared.n_rows / visit.n_rows
+                a_fold = visit.seconds / len(prepared.splits)
+                budget.reserve(a_fold * more**prepared.problem.growth)
+
+        return record
 
     def _walk(self, objective: Objective, log: Log, rng: np.random.RandomState) -> None:
         """Search one space, in the way that suits it or that was asked for."""
@@ -539,13 +557,16 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         params = [entry.record["params"] for entry in kept]
         return self._format_results(params, n_splits, out, extra)
 
-    def _refit(self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any]) -> None:
+    def _refit(
+        self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any], budget: Budget
+    ) -> None:
         clock = time.perf_counter()
         params = dict(self.best_params_)
         wrapped = "threshold" not in self.estimator.get_params()
         threshold = params.pop("threshold", None) if wrapped else None
         best = clone(self.estimator).set_params(**clone(params, safe=False))
-        fit_best(best, entry, X, y, fit_params, self.rank is not None, self.exact_refit)
+        on_landmarks = self.rank is not None
+        fit_best(best, entry, X, y, fit_params, on_landmarks, self.exact_refit, budget)
         self.calibration_, self.probability_cut_ = calibrate(best, entry, threshold)
         if threshold is not None:
             best = with_threshold(best, threshold)

@@ -20,6 +20,7 @@ from ._losses import Dual
 from ._smo import make_feasible, optimality, slopes, smo_on_rows
 from ._spread import typical_deviation
 
+TRIES = 4  # on the same rows without a gap of half the size, before machines are given up
 PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
 WHOLE = 600  # with at most so many rows there is no point in a working set
 MOST = 0.7  # a working set of so large a part of the rows may as well be all of them
@@ -263,13 +264,13 @@ class _Team:
         settled = len(W) == len(self.trainable)
         settled = settled or (self.start is not None and self.start.complete)
         tol = np.maximum(effort.gap, self.noise)
-        tries = 0
-        while (todo := np.flatnonzero(self.gap > tol)).size and tries < 6:
+        tries, least = 0, self.gap
+        while (todo := np.flatnonzero(self.gap > tol)).size and tries < TRIES:
             self.gram.hold(self.members[W])
             goal = tol if settled else np.maximum(tol, 0.05 * np.minimum(self.gap, self.unit))
-            # rounding in single precision may leave a gap; after three tries, use double
+            # rounding in single precision may leave a gap; after some tries, use double
             K = self.gram.compact(self.members[W], scratch=True)
-            K = K.astype(float) if tries >= 3 else K
+            K = K.astype(float) if tries >= TRIES // 2 else K
             if not self.known:
                 self._residuals_on(W, K)
             self._improve(K, W, todo, goal, limit, effort)
@@ -277,7 +278,9 @@ class _Team:
             if (self.iterations[todo] >= limit).any() or effort.budget.expired():
                 return
             grown = self._next(W, tol)
-            tries = tries + 1 if settled and np.array_equal(grown, W) else 0
+            same = settled and np.array_equal(grown, W)
+            better = (self.gap <= 0.5 * least)[todo].all() or not same
+            tries, least = (0, self.gap) if better else (tries + 1, least)
             settled, W = len(grown) < 1.5 * len(W), grown
 
     def _improve(

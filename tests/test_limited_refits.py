@@ -1,0 +1,55 @@
+"""The refit of the best point: within limits of pairs and of time."""
+
+import numpy as np
+import pytest
+from helpers import make_data
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC, SVR
+
+from hypermargin import GradientSearchCV, KernelSVC
+from hypermargin._budget import Budget
+from hypermargin._refit import MOST_PAIRS, limited
+
+pytestmark = pytest.mark.filterwarnings("ignore:The best:UserWarning")
+
+
+def test_targets_whose_rounding_is_above_libsvms_tolerance():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = 1e14 * (X[:, 0] + 0.3 * rng.normal(size=60))
+    search = GradientSearchCV(SVR(), cv=3, max_evals=3).fit(X, y)
+    assert search.best_estimator_.fit_status_ == 0
+    assert search.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("model", [SVC(), KernelSVC()])
+def test_a_refit_that_runs_out_of_time_gives_the_best_so_far(model, monkeypatch):
+    X, y = make_data(2, n=300)
+    monkeypatch.setattr("hypermargin._finish.FEW", 0)
+    monkeypatch.setattr(Budget, "rest", lambda self: Budget(1e-9))
+    for name in ("CHUNK", "NEWTON_EVERY"):  # so that it looks at the clock after five pairs
+        monkeypatch.setattr(f"hypermargin._train.{name}", 5 * (name == "CHUNK"))
+    search = GradientSearchCV(model, {"C": (1.0, 10.0)}, cv=3, max_evals=2)
+    with pytest.warns(ConvergenceWarning):
+        search.fit(X, y)
+    assert search.score(X, y) > 0.6
+
+
+def test_libsvm_has_a_limit_where_it_refits():
+    machine, seen = SVC(probability=True), []
+    with limited(machine, 100, None):
+        seen.append(machine.max_iter)
+    with limited(machine, 100, 1e-3):
+        seen.append(machine.max_iter)
+    assert seen == [MOST_PAIRS, 1000]
+    assert machine.max_iter == -1
+    with limited(given := SVC(max_iter=7), 100, 1e-3):
+        assert given.max_iter == 7
+
+
+def test_time_is_kept_for_the_refit():
+    budget = Budget(1000.0)
+    budget.reserve(1e6)
+    assert budget.left == pytest.approx(500.0, abs=100.0)
+    assert budget.rest().left == pytest.approx(1000.0, abs=100.0)
+    assert not budget.expired()
