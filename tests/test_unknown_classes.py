@@ -119,6 +119,17 @@ def test_gradients_by_class(name):
         assert_allclose(at(point)[1][name][k], expected, rtol=1e-5, atol=1e-8)
 
 
+def test_weights_of_classes_that_one_machine_has_in_its_own_way():
+    X, y, folds = lacking()
+    model = LinearSVC(tol=1e-8, max_iter=100_000)
+    space = {"class_weight": {0: (0.5, 2.0), 2: (0.5, 4.0)}}
+    search = GradientSearchCV(model, space, cv=folds, max_evals=3).fit(X, y)
+    best = GridSearchCV(model.set_params(**search.best_params_), {"C": [1.0]}, cv=folds).fit(X, y)
+    assert_allclose(search.best_score_, best.best_score_, atol=1e-12)
+    with pytest.raises(ValueError, match="fold 0 has two classes only"):
+        value_and_grad(model, X, y, {"class_weight": 1.0}, cv=folds)
+
+
 @pytest.mark.parametrize("rank", [60, 80])
 def test_landmarks(rank):
     X, y, folds = lacking()

@@ -448,8 +448,13 @@ def _fold(
             raise FitFailed(f"in the training part of {name}: {error}") from error
     weight, plain = np.zeros(len(targets.y)), np.zeros(len(targets.y))
     np.add.at(weight, train, sample_weight[train] * factors)
-    two = len(targets.columns) == 1 or (known is not None and known.sum() == 2)
-    if model.adapter.weighs_others or two:
+    two = known is not None and known.sum() == 2
+    if two and not model.adapter.weighs_others and "class_weight" in tuned:
+        raise FitFailed(
+            f"the training part of {name} has two classes only, whose weights mean something else "
+            "than those of more; use fewer or stratified folds, or do not tune class_weight."
+        )
+    if model.adapter.weighs_others or two or len(targets.columns) == 1:
         return Fold(test, weight, known=known)
     np.add.at(plain, train, sample_weight[train])
     return Fold(test, weight, plain, known)
