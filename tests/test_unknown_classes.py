@@ -126,7 +126,7 @@ def test_weights_of_classes_that_one_machine_has_in_its_own_way():
     search = GradientSearchCV(model, space, cv=folds, max_evals=3).fit(X, y)
     best = GridSearchCV(model.set_params(**search.best_params_), {"C": [1.0]}, cv=folds).fit(X, y)
     assert_allclose(search.best_score_, best.best_score_, atol=1e-12)
-    with pytest.raises(ValueError, match="fold 0 has two classes only"):
+    with pytest.warns(FitFailedWarning, match=r"Fold 0 is left out: .* has two classes only"):
         value_and_grad(model, X, y, {"class_weight": 1.0}, cv=folds)
 
 
@@ -206,8 +206,9 @@ def test_a_fold_of_one_class_raises_where_that_is_asked_for():
     X, y, folds = one_class()
     with pytest.raises(ValueError, match="number of classes has to be greater than one"):
         GradientSearchCV(SVC(), {"C": [1.0]}, cv=folds, error_score="raise").fit(X, y)
-    with pytest.raises(ValueError, match="the training part of fold 2 has one class only"):
-        value_and_grad(SVC(), X, y, {"C": 1.0}, cv=folds)
+    with pytest.warns(FitFailedWarning, match=r"Fold 2 is left out: .* has one class only"):
+        found = value_and_grad(SVC(), X, y, {"C": 1.0}, cv=folds)
+    assert found == value_and_grad(SVC(), X, y, {"C": 1.0}, cv=folds[:2])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
@@ -215,3 +216,5 @@ def test_folds_of_one_class_only():
     X, y, folds = one_class()
     with pytest.raises(ValueError, match="All the 1 fits failed"):
         GradientSearchCV(SVC(), {"C": (0.1, 10.0)}, cv=folds[2:]).fit(X, y)
+    with pytest.raises(ValueError, match="fold 0 has one class only"):
+        value_and_grad(SVC(), X, y, {"C": 1.0}, cv=folds[2:])

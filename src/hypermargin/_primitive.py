@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
@@ -108,15 +108,15 @@ def value_and_grad(
     prepared = prepare(
         model, X, y, splits, fit_params, list(model.bare(params)), np.inf, Workers(1)
     )
-    for _, failure in prepared.foreign.values():
-        raise ValueError(str(failure)) from failure.__cause__
+    for number, (_, failure) in prepared.foreign.items():
+        warnings.warn(f"Fold {number} is left out: {failure}", FitFailedWarning, stacklevel=2)
     classes = prepared.targets.classes
     flat = {name: _flat(model, name, value, prepared.targets) for name, value in params.items()}
     if "threshold" in model.bare(params):
         check_threshold("params", prepared.targets)
     chosen = _criterion(estimator, scoring, criterion, classes)
     weight = _check_sample_weight(sample_weight, np.empty((prepared.n_rows, 1)))
-    check_defined(chosen, prepared.targets, [test for _, test in splits], weight, pooled)
+    check_defined(chosen, prepared.targets, [test for _, test in prepared.splits], weight, pooled)
     point = {bare: value for part in flat.values() for bare, value in part.items()}
     evaluation = prepared.problem.evaluate(point, tol=tol)
     if not evaluation.converged:
