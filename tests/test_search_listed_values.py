@@ -73,6 +73,16 @@ def test_a_bad_value_beside_a_range(iris):
     assert bad == [{"kernel": "rfb"}]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+def test_a_bad_value_is_not_the_best_of_a_search_whatever_its_score(iris):
+    space = {"kernel": ["rfb", "rbf"], "C": (0.01, 10)}
+    search = GradientSearchCV(SVC(), space, error_score=2.0, cv=3).fit(*iris)
+    assert search.best_params_["kernel"] == "rbf"
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[0] == 2.0
+    assert search.best_score_ == scores[1:].max()
+
+
 def test_a_bad_value_is_raised_on_demand(iris):
     search = GradientSearchCV(SVC(), {"C": [1, -1]}, error_score="raise")
     with pytest.raises(ValueError, match="The 'C' parameter of SVC"):

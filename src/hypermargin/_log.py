@@ -280,7 +280,12 @@ def _spelt(fold: Mapping[str, Any]) -> str:
 
 
 def best_index(scores: np.ndarray, losses: np.ndarray) -> int:
-    """Return the number of the best score; of equal ones that with the least loss."""
+    """Return the number of the best score; of equal ones that with the least loss.
+
+    What has no loss could not be evaluated, and is the best only if all is like that.
+    """
+    if not np.isnan(losses).all():
+        scores = np.where(np.isnan(losses), np.nan, scores)
     if np.isnan(scores).all():
         return 0 if np.isnan(losses).all() else int(np.nanargmin(losses))
     best = np.nanmax(scores)

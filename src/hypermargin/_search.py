@@ -95,9 +95,10 @@ ends in one of them
     space : dict, list of dicts or None, default=None
         What to tune.  A dict maps names of parameters to ``(low, high)``,
         ``(low, high, "log")``, ``(low, high, "linear")``, a frozen distribution of
-        :mod:`scipy.stats` (its support is the range), or a list of values; the gradient search is
-        run for every combination of listed values.  None as a range is one that is read off the
-        data; None for all tunes C, epsilon, alpha and what the kernel has.  For two classes
+        :mod:`scipy.stats` (its support is the range), or a list of values (any other tuple is one,
+        too); the gradient search is run for every combination of listed values, in the order of
+        :class:`~sklearn.model_selection.ParameterGrid`.  None as a range is one that is read off
+        the data; None for all tunes C, epsilon, alpha and what the kernel has.  For two classes
         ``"threshold"`` can be named as well, which gives back a
         :class:`~sklearn.model_selection.FixedThresholdClassifier` around the model, and
         ``"class_weight"``, one for each class, where the model has it.  Our own estimators have
