@@ -349,6 +349,7 @@ class _TrainedDesign:
             self._train(None if warm is None else warm.designs.get(number), single)
             if single and (self._is_stuck() or self._is_rounded()):
                 self._train(self.state(), single=False)
+        self._check_bounds()
         self.bias = self.bias + offsets.T
         with problem.workers.clock.phase("outputs"):
             self.outputs = {
@@ -366,6 +367,19 @@ class _TrainedDesign:
         """Whether gaps are open that neither the clock nor a limit has left open."""
         rough = self.effort.max_iter is not None
         return not rough and not self.converged.all() and not self.effort.budget.expired()
+
+    def _check_bounds(self) -> None:
+        """Say so if coefficients are at bounds that no minimum of a convex problem can reach."""
+        if not self.problem.loss.unreached or not self.converged.all():
+            return
+        beta, dual = self.beta, self.dual
+        if (((beta <= dual.lower) | (beta >= dual.upper)) & (beta != 0.0)).any():
+            names = ("C", *self.problem.kernel.hyperparameters)
+            raise FloatingPointError(
+                "the kernel matrix is so far from positive definite at "
+                f"{ {name: self.params[name] for name in names} } that a squared loss has no "
+                "minimum; lower C, or use a loss that is not squared."
+            )
 
     def _is_rounded(self) -> bool:
         """Whether K beta in double precision differs by more than gaps may be open in the end."""

@@ -237,7 +237,7 @@ class SquaredHinge(_Classification):
     """sum_i c_i max(0, m_i - y_i o_i)^2.
 
     A coefficient is at most 2 c_i times the slack, and the squares of slacks cost no more than they
-    do at o = 0: this bounds it, so that no bound is ever met.
+    do at o = 0: this bounds it, so that no bound is ever met, if the kernel is positive definite.
     """
 
     unreached = True

@@ -42,6 +42,7 @@ except ImportError:  # pragma: no cover
 
 Split = tuple[np.ndarray, np.ndarray]
 OF_FIT = ("sample_weight", "cost_groups")  # what machines may get beside X and y
+ASYMMETRY = 1e-5  # of a kernel matrix in single precision, relative to its largest entry
 THRESHOLD = Dimension(-4.0, 4.0, "linear", usual=(-1.0, 1.0))
 
 
@@ -324,6 +325,17 @@ def check_square(K: Any) -> None:
             "Precomputed matrix must be a square matrix. "
             f"Input is a {K.shape[0]}x{K.shape[1]} matrix."
         )
+    unit = float(np.abs(K).max())
+    for start in range(0, len(K), 256):  # in parts, as K may be large
+        rows = slice(start, start + 256)
+        differs = np.abs(K[rows] - K[:, rows].T) > ASYMMETRY * unit
+        if differs.any():
+            i, j = np.argwhere(differs)[0]
+            i += start
+            raise ValueError(
+                f"Precomputed matrix must be symmetric, but K[{i}, {j}] is {K[i, j]:g} and "
+                f"K[{j}, {i}] is {K[j, i]:g}; use (K + K.T) / 2."
+            )
 
 
 def _values(model: Model, tuned: Sequence[str]) -> dict[str, float]:
