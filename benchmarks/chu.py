@@ -82,7 +82,7 @@ def objectives(name: str, loss: str) -> dict[str, Any]:
     X, y = read(name)
     costs = np.repeat(2.0 ** np.array(POWERS), 2) * np.tile([0.5, 1.0], len(POWERS))
     before, at = np.arange(LANES)[::2], np.arange(LANES)[1::2]
-    with one_blas_thread:
+    with one_blas_thread():
         trained = optima(X, y, LOSSES[loss], costs)
         W, A, Z = (a.copy() for a in (trained.W, trained.A, trained.Z))
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
 
 
 class OutOfTime(Exception):
@@ -68,37 +71,88 @@ class Budget:
         return endless
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
+class cached(Generic[T]):
+    """A property that is computed once, as `functools.cached_property`, but without a lock.
 
-
-class _OneBlasThread:
-    """A context in which BLAS uses one thread, for as long as any thread is inside.
-
-    Products here are small and run in threads of their own; more threads below them would only
-    wait for each other, and on a busy machine for very long.
+    That of Python 3.11 belongs to the class.  A process that is forked while another thread
+    computes the property would wait for it for ever.
     """
+
+    def __init__(self, function: Callable[[Any], T]):
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        if instance is None:
+            return self  # type: ignore[return-value]
+        value = instance.__dict__[self.name] = self.function(instance)
+        return value
+
+
+@cache
+def _blas() -> list[Any]:
+    return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+class _BlasThreads:
+    """The numbers of threads that BLAS had before the first of those inside asked for one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
-        self._limiter: Any = None
+        self._inside: set[object] = set()
+        self._before: list[tuple[Any, int]] = []
 
-    def __enter__(self) -> None:
+    def enter(self, who: object) -> None:
         with self._lock:
-            if self._inside == 0:
-                self._limiter = _libraries().limit(limits=1, user_api="blas")
-            self._inside += 1
+            self._inside.add(who)
+            if not self._before:
+                self._before = [(library, library.get_num_threads()) for library in _blas()]
+                for library, _ in self._before:
+                    library.set_num_threads(1)
 
-    def __exit__(self, *error: object) -> None:
+    def leave(self, who: object) -> None:
+        """Give the threads back after the last one; may be called again if it is interrupted."""
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limiter.restore_original_limits()
+            self._inside.discard(who)
+            if not self._inside:
+                self._restore()
+
+    def _restore(self) -> None:
+        for library, number in self._before:
+            library.set_num_threads(number)
+        self._before = []
+
+    def begin_in_child(self) -> None:
+        """Begin anew after a fork: threads that were inside, or held the lock, are not there."""
+        self._lock, self._inside = threading.Lock(), set()
+        self._restore()
 
 
-one_blas_thread = _OneBlasThread()
+_threads = _BlasThreads()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.begin_in_child)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Within this context BLAS uses one thread, for as long as any thread is inside.
+
+    Products here are small and run in threads of their own; more threads below them would only
+    wait for each other, and on a busy machine for very long.  An interrupt at any place, also on
+    the way in or out, leaves BLAS as it was.
+    """
+    who = object()
+    try:
+        _threads.enter(who)
+        yield
+    finally:
+        try:
+            _threads.leave(who)
+        except BaseException:
+            _threads.leave(who)
+            raise
 
 
 class Clock:

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 STRIP = 1024  # columns per pass, so that what is added to stays in the fastest cache
+
+
+class _SturdyCache(FunctionCache):
+    """numba's cache on disk, for disks that are full and files that are broken.
+
+    What cannot be read is compiled anew, what cannot be written is compiled in every process.
+    Broken pickles may raise anything, and no error here says anything about the function.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            try:
+                self.flush()
+            except OSError:
+                self.disable()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception:
+            self.disable()
 
 
 def compiled(function: Callable | None = None, **options: Any) -> Any:
     """Compile a scalar loop: serial, without the GIL, cached on disk where that is possible."""
     if function is None:
         return lambda f: compiled(f, **options)
-    options = {"nogil": True, "error_model": "numpy", **options}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # no writable place for the cache: compile in every process instead
-        return njit(**options)(function)
+    dispatcher = njit(**{"nogil": True, "error_model": "numpy", **options})(function)
+    with suppress(RuntimeError):  # no place for a cache: compile in every process instead
+        dispatcher._cache = _SturdyCache(function)
+    return dispatcher
 
 
 def _reduction(llvm_name: str) -> Any:

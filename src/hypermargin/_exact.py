@@ -20,13 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ._block import Effort
-from ._budget import Budget, one_blas_thread
+from ._budget import Budget, cached, one_blas_thread
 from ._gram import Columns, Gram, borrowed
 from ._kernels import Params, Points
 from ._linear_system import SaddleSystem
@@ -156,7 +155,7 @@ class CrossValidation(KernelProblem):
     ) -> Evaluation:
         self._latest = None
         effort = Effort(tol, budget or Budget(), max_iter)
-        with one_blas_thread:
+        with one_blas_thread():
             parts = [
                 _TrainedDesign(self, number, view, params, effort, warm)
                 for number, view in enumerate(self._views_of(rows))
@@ -270,7 +269,7 @@ class _View:
             at[part] = place[self.position[start.rows[part]]]
         return at
 
-    @cached_property
+    @cached
     def user_rows(self) -> np.ndarray:
         """The numbers of the members in the user's data."""
         return self.rows[self.roster.rows]
@@ -289,7 +288,7 @@ class _View:
             for k, row in enumerate(first)
         ]
 
-    @cached_property
+    @cached
     def test_edges(self) -> np.ndarray | None:
         """Where the validation rows of each fold begin and end, if they follow each other."""
         ends = [0]
@@ -300,7 +299,7 @@ class _View:
             ends.append(part.stop)
         return np.array(ends)
 
-    @cached_property
+    @cached
     def test_columns(self) -> dict[int, Columns]:
         """The validation rows of each fold, as a slice where they are neighbours."""
         return {f: _as_slice(test) for f, test in self.test.items()}

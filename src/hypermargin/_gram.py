@@ -7,6 +7,7 @@ they would not fit into the memory limit, every use computes what it needs.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,10 @@ class _Spare:
         self._lock = threading.Lock()
         self._pieces: list[np.ndarray] = []
 
+    def begin_in_child(self) -> None:
+        """Begin anew after a fork: a thread that held the lock is not there."""
+        self._lock, self._pieces = threading.Lock(), []
+
     def take(self, size: int) -> np.ndarray | None:
         """Return the smallest piece of at least that size."""
         with self._lock:
@@ -49,6 +54,8 @@ class _Spare:
 
 
 SPARE = _Spare(most=2**30)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=SPARE.begin_in_child)
 
 
 @contextmanager

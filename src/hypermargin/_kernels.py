@@ -9,12 +9,12 @@ it in `KERNELS`; the contract tests of kernels pick it up.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
+from ._budget import cached
 from ._compiled import exp_below_zero, row_codes, sparse_row_codes, sum_of_logs
 from ._space import Dimension
 
@@ -48,7 +48,7 @@ class Points:
             vars(taken)["lifted"] = self.lifted[rows]
         return taken
 
-    @cached_property
+    @cached
     def single(self) -> Points:
         """The same points in single precision; what is centred is so before it is rounded."""
         if sparse.issparse(self.X):
@@ -58,7 +58,7 @@ class Points:
         vars(single)["lifted"] = self.lifted.astype(np.float32)
         return single
 
-    @cached_property
+    @cached
     def twins(self) -> np.ndarray | None:
         """The place of the first point that is equal to each; None if all are different."""
         first = first_equal(self.X)
@@ -75,19 +75,19 @@ class Points:
         _, first, number = np.unique(self.twins[at], return_index=True, return_inverse=True)
         return outputs[first[number]]
 
-    @cached_property
+    @cached
     def square_norms(self) -> np.ndarray:
         if sparse.issparse(self.X):
             return np.asarray(self.X.multiply(self.X).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", self.X, self.X)
 
-    @cached_property
+    @cached
     def spread(self) -> tuple[float, float]:
         """The mean and the largest of the squared norms that distances are computed from."""
         norms = self.square_norms if sparse.issparse(self.X) else self.lifted[:, -2]
         return float(norms.mean()), float(norms.max())
 
-    @cached_property
+    @cached
     def lifted(self) -> np.ndarray:
         """Rows (x, |x|^2, 1), centred; products with (-2 z, 1, |z|^2) are squared distances."""
         X = self.X - self.centre

@@ -13,10 +13,10 @@ differs from lane to lane: it is zero where the lane's fold leaves the row out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
+from ._budget import cached
 from ._compiled import compiled
 from ._losses import FIELDS, Dual
 
@@ -143,7 +143,7 @@ class LaneLoss:
         """Whether there are rows whose slope jumps."""
         return not self.dual.soft and not self.dual.ridge.all()
 
-    @cached_property
+    @cached
     def stiffness(self) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.minimum(1.0 / self.dual.ridge, STEEP).astype(self.dual.ridge.dtype)

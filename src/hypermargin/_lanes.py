@@ -12,7 +12,6 @@ blocks that stay in the cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -24,7 +23,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 from scipy import sparse
 
-from ._budget import Budget, Workers
+from ._budget import Budget, Workers, cached
 from ._compiled import compiled
 
 LANES = 8
@@ -318,13 +317,13 @@ class Matrix:
         products = some @ some.T
         return (products.toarray() if sparse.issparse(products) else products) + self.scale**2
 
-    @cached_property
+    @cached
     def means(self) -> np.ndarray:
         """The mean of every feature, as a column."""
         sums = self.transposed(np.ones((self.n_rows, LANES), dtype=self.dtype))
         return sums[:-1, :1] / self.n_rows
 
-    @cached_property
+    @cached
     def squared_lengths(self) -> np.ndarray:
         """The squared length of every row."""
         return self.squares() + self.scale**2

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ._budget import Budget, Workers, one_blas_thread
+from ._budget import Budget, Workers, cached, one_blas_thread
 from ._kernels import Params
 from ._lane_losses import LaneLoss
 from ._lanes import LANES, Matrix, as_matrix
@@ -141,7 +140,7 @@ class LinearCrossValidation(Problem):
     def release(self) -> None:
         self._matrices.clear()
 
-    @cached_property
+    @cached
     def _fits_single(self) -> bool:
         """Whether X is large enough for single precision to pay, and has no extreme values."""
         X = self.designs[0].points
@@ -201,7 +200,7 @@ class LinearCrossValidation(Problem):
         solver = "truncated" if path and self.truncates else self._solver(path)
         # LIBLINEAR's steps are few and long: their number hangs on more digits than single has
         dtype = np.float64 if solver == "truncated" else self._dtype(tol)
-        with one_blas_thread:
+        with one_blas_thread():
             parts = [
                 self.part(self, number, jobs, params, dtype, rows, budget, solver)
                 for number in range(len(self.designs))
@@ -265,14 +264,14 @@ class LinearCrossValidation(Problem):
             return of_fold(fold, len(at), lambda part, job: part.outputs(job, at))
 
         def pullback(delta: Sequence[np.ndarray]) -> Params:
-            with one_blas_thread, self.workers.clock.phase("adjoint"):
+            with one_blas_thread(), self.workers.clock.phase("adjoint"):
                 found = self.workers.map(
                     lambda part: part.pullback(delta, adjoint_tol(tol)), parts, Budget()
                 )
             return {name: sum(g[name] for g in found) for name in self.hyperparameters}
 
         def rates() -> tuple[list[np.ndarray], State]:
-            with one_blas_thread, self.workers.clock.phase("adjoint"):
+            with one_blas_thread(), self.workers.clock.phase("adjoint"):
                 self.workers.map(lambda part: part.differentiate(adjoint_tol(tol)), parts, Budget())
             state = {job: start for part in parts for job, start in part.state().items()}
             return gathered(lambda part, job: part.rates(job)), state
@@ -304,7 +303,7 @@ class LinearCrossValidation(Problem):
         ]
         if alone[0].matrix.width <= FEW:
             tol *= FINISH
-        with one_blas_thread:
+        with one_blas_thread():
             self.workers.map(lambda part: part.train(tol, warm or {}), alone, budget)
         weights = np.array([part.weights(job) for part in alone for job in part.jobs])
         iterations = max(part.bundle.iterations for part in alone)

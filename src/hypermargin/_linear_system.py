@@ -7,13 +7,13 @@ block of K + diag(ridge); without a bias it is A alone.
 from __future__ import annotations
 
 import ctypes
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numba.extending import get_cython_function_address
 from scipy.linalg import eigh
 
+from ._budget import cached
 from ._compiled import compiled
 
 REFINEMENTS = 6  # of a single-precision factor, before it is given up
@@ -138,7 +138,7 @@ class SaddleSystem:
         solution = vectors[:, keep] @ ((vectors[:, keep].T @ whole) / values[keep])
         return (solution[:-1], float(solution[-1])) if self.bias else (solution, 0.0)
 
-    @cached_property
+    @cached
     def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         return eigh(self._whole(), check_finite=False)
 

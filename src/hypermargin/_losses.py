@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
+from ._budget import cached
 from ._kernels import Params
 from ._space import Dimension
 from ._spread import deviation, typical_deviation
@@ -78,7 +78,7 @@ class Rows:
     weight: np.ndarray
     parts: Mapping[str, np.ndarray]
 
-    @cached_property
+    @cached
     def n_parts(self) -> dict[str, int]:
         return {kind: int(of.max(initial=0)) + 1 for kind, of in self.parts.items()}
 

@@ -146,7 +146,7 @@ class LowRankCrossValidation(KernelProblem):
         budget = budget or Budget()
         most = min(MOST_NEWTON, max_iter or MOST_NEWTON)
         step = STEP * tol * min(1.0, self.smoothing / SMOOTHING)  # sharp corners are soon crossed
-        with one_blas_thread:
+        with one_blas_thread():
             parts = [
                 _Group(self, number, group, params, rows, budget)
                 for number in range(len(self.designs))

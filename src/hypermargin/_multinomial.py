@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ._budget import Budget
+from ._budget import Budget, cached
 from ._compiled import compiled
 from ._kernels import Params
 from ._lanes import LANES, Matrix
@@ -157,7 +156,7 @@ class CoupledLoss:
     n_classes: int
     has_corners: ClassVar[bool] = False
 
-    @cached_property
+    @cached
     def used(self) -> np.ndarray:
         """Which lanes have rows to train on."""
         return np.repeat(self.weight.any(axis=0), self.n_classes)

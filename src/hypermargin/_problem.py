@@ -373,7 +373,7 @@ class KernelProblem(Problem):
         def pullback(delta: Sequence[np.ndarray]) -> Params:
             if self._latest is not token:
                 raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
-            with one_blas_thread, self.workers.clock.phase("adjoint"):
+            with one_blas_thread(), self.workers.clock.phase("adjoint"):
                 gradients = [part.pullback(delta) for part in parts]
             # of some rows only, a part may have none
             return {n: sum(g.get(n, 0.0) for g in gradients) for n in self.hyperparameters}

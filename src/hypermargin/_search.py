@@ -333,7 +333,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         # grids and chu-2015 take the first of equal scores
         first = self.method == "path" or not any(_descends(plan) for plan in plans)
         log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss, first)
-        with one_blas_thread:
+        with one_blas_thread():
             budget, seconds = self._search(plans, weight, splits, log)
         results = self._collect(log, len(splits))
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ._block import CHUNK, POLISHED, Effort
+from ._budget import cached
 from ._compiled import add, add_rows, compiled, dot
 from ._gram import Gram, borrowed
 from ._losses import Dual
@@ -51,11 +51,11 @@ class Roster:
     def part(self, c: Any) -> slice:
         return slice(int(self.edges[c]), int(self.edges[c + 1]))
 
-    @cached_property
+    @cached
     def sizes(self) -> np.ndarray:
         return np.diff(self.edges)
 
-    @cached_property
+    @cached
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
         """Where runs of neighbouring rows begin and end, (begin, end) each, and their edges."""
         runs = [_runs(self.rows[self.part(c)]) for c in range(len(self))]
