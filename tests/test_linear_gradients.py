@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
-from hypermargin import _linear_train, value_and_grad
+from hypermargin import LinearClassifier, _linear_train, value_and_grad
 from hypermargin._linear import LinearCrossValidation
 from hypermargin._losses import LOSSES, SmoothHinge
 from hypermargin._problem import Column, Design, Fold
@@ -316,3 +316,20 @@ def test_gradients_do_not_depend_on_the_unit_of_the_targets(kind, unit):
     for name in params:
         a, b = gradient[name] * params[name], scaled[name] * moved[name]
         assert b == pytest.approx(a, rel=1e-2, abs=1e-4)
+
+
+@pytest.mark.parametrize("n_features", [200, 590, 1000])
+@pytest.mark.parametrize("C", [0.05, 1.0])
+def test_outputs_that_hardly_move_have_exact_gradients(C, n_features):
+    """With more features than rows, and costs at which the rows are on their margins."""
+    rng = np.random.default_rng(1)
+    X, groups = rng.normal(size=(40, n_features)), rng.integers(0, 2, 40)
+    y = (X[:, 0] + 0.5 * rng.normal(size=40) > 0).astype(int)
+    estimator = LinearClassifier(loss="modified_huber")
+
+    def loss(cost, tol):
+        params = {"C": C, "group_cost": {0: cost, 1: 0.7}}
+        return value_and_grad(estimator, X, y, params, cv=3, cost_groups=groups, tol=tol)
+
+    expected = central_difference(lambda cost: loss(cost, 1e-13)[0], 1.5, 1e-3)
+    assert loss(1.5, 1e-6)[1]["group_cost"][0] == pytest.approx(expected, rel=1e-3)

@@ -15,16 +15,20 @@ import numpy as np
 
 from ._lanes import Matrix
 from ._linear_newton import newton
-from ._linear_solve import MOST_HELD, dots, solve_gram
+from ._linear_solve import MOST_HELD, TIGHT, dots, solve_gram
 from ._losses import Dual
 from ._spread import typical_deviation
 
 if TYPE_CHECKING:
+    from ._lane_losses import LaneLoss
     from ._linear_train import Bundle
 
 GAP = 1.0  # duality gap, relative to the objective, that is as good as a gradient of one
 WARM = 0.1  # width of rounded corners at first, in units of the targets, after a warm start
-NARROWER = 0.1
+WARM_STEPS = 25  # in which a warm start has to show that it is one
+NARROWER = 0.3
+COARSE = 2e-3  # tolerances from which on a gap that is slow to close is let be:
+EASY = 8  # steps, or sweeps, after which it is slow
 SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in the same units
 EXACT = 1e-9  # duality gap in double precision
 INNER = 1e-2  # accuracy of the rounded machine, relative to that of the sharp one
@@ -39,42 +43,58 @@ def sharpen(bundle: Bundle, tol: float, most: int, rough: bool) -> None:
     how far there is to go.  In the end the bundle has the sharp loss if rows were put onto its
     corners, else the rounded one: derivatives are those of what was trained.
     """
-    sharp, target = bundle.loss, bundle.loss.dual.target
-    # in double precision data are few, or somebody wants the exact answer
-    exactly = bundle.matrix.dtype == np.float64 and not rough
+    sharp, matrix, coarse = bundle.loss, bundle.matrix, tol >= COARSE
+    exactly = matrix.dtype == np.float64 and not rough and (matrix.small or tol <= TIGHT)
     tol = min(tol, EXACT) if exactly else tol
-    unit = typical_deviation(target) or 1.0
-    # machines that are zero have no row near a corner that is not wide
-    width = WARM * unit if bundle.W.any() else 2.0 * max(float(np.abs(target).max()), unit)
-    least = SHARPEST[exactly] * unit
-    bundle.loss = sharp.rounded(width)
-    best: tuple = ()
-    inner = INNER * min(tol, 1.0)
-    while True:
+    unit, wide = _widths(sharp)
+    width, inner, begun = WARM * unit, INNER * min(tol, 1.0), bundle.iterations
+    best: tuple = (np.inf,)
+    if bundle.W.any():
+        bundle.loss = sharp.rounded(width)
+        newton(bundle, inner, min(most, WARM_STEPS))
+    # machines that are zero, or far off, have no row near a corner that is not wide
+    if not (bundle.W.any() and bundle.converged):
+        width, begun, bundle.loss = wide, bundle.iterations, sharp.rounded(wide)
         newton(bundle, inner, most)
+    while True:
         rounded, bundle.loss = bundle.loss, sharp
         B, inside, trained = bundle.A.copy(), bundle.D > 0, bundle.converged
         gap = duality_gap(bundle, B)
-        bundle.converged = gap <= GAP * tol
-        few = inside.sum(axis=0).max() <= bundle.matrix.width
+        patience = max(1.0, (bundle.iterations - begun) / EASY) ** 2 if coarse else 1.0
+        bundle.converged = gap <= GAP * tol * patience
+        few = inside.sum(axis=0).max() <= matrix.width
         if trained and few and not bundle.converged and _meet(bundle, B, inside, tol):
             return
-        stalled = bool(best) and not gap <= 0.5 * best[0]  # rounding errors come to that
-        if not best or gap < best[0]:
+        better = gap < best[0]  # or rounding errors have come to that
+        if better:
             best = gap, bundle.W, bundle.Z.copy(), rounded
-        if bundle.converged or stalled or width <= least or bundle.budget.expired():
+        ended = bundle.converged or width <= SHARPEST[exactly] * unit
+        if ended or not better or bundle.budget.expired():
             break
         width, inner = NARROWER * width, NARROWER * inner
         bundle.loss = sharp.rounded(width)
         _hold(bundle, B, inside)
+        newton(bundle, inner, most)
     _, bundle.W, bundle.Z, bundle.loss = best
     bundle.slopes(bundle.Z)
     if exactly and not bundle.converged and not bundle.budget.expired():
-        B, bundle.loss, rounded = bundle.A.copy(), sharp, bundle.loss
-        bundle.converged = put_on_corners(bundle, B)
-        if not bundle.converged:
-            bundle.loss = rounded
-            bundle.slopes(bundle.Z)
+        _end_on_corners(bundle, sharp)
+
+
+def _widths(loss: LaneLoss) -> tuple[float, float]:
+    """Return the unit of the widths of corners, and one that has all rows in it."""
+    target = loss.dual.target
+    unit = typical_deviation(target) or 1.0
+    return unit, 2.0 * max(float(np.abs(target).max()), unit)
+
+
+def _end_on_corners(bundle: Bundle, sharp: LaneLoss) -> None:
+    """Go from the rounded loss to the sharp one, if that can be done."""
+    B, bundle.loss, rounded = bundle.A.copy(), sharp, bundle.loss
+    bundle.converged = put_on_corners(bundle, B)
+    if not bundle.converged:
+        bundle.loss = rounded
+        bundle.slopes(bundle.Z)
 
 
 def put_on_corners(bundle: Bundle, B: np.ndarray) -> bool:

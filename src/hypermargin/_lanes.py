@@ -29,6 +29,7 @@ from ._compiled import compiled
 LANES = 8
 BLOCK_BYTES = 2**19  # of a dense matrix that are used several times before they leave the cache
 LEAST = 2**21  # multiplications that are worth a thread
+MANY = 2**16  # entries of a matrix from which it pays to do less than one could
 CHUNK = 1024  # sparse rows whose outputs stay in the cache
 _INT = ir.IntType(64)
 
@@ -262,6 +263,11 @@ class Matrix:
     @property
     def width(self) -> int:
         return self.n_features + 1
+
+    @property
+    def small(self) -> bool:
+        """Whether there are so few entries that exact answers cost nothing."""
+        return len(self.rows[2]) < MANY
 
     def _parts(self, work: float) -> list[slice]:
         """Split the rows among the threads, if there is work for them."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._compiled import compiled
-from ._corners import GAP, duality_gap, put_on_corners
+from ._corners import COARSE, EASY, GAP, duality_gap, put_on_corners
 from ._lanes import add_dots, add_outer
 from ._linear_solve import TIGHT
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 CHECK = 4  # sweeps between two looks at the duality gap
 IDLE = 2  # sweeps without a change after which a row is passed over until the next look
-COARSE = 2e-3  # tolerances from which on a gap that is slow to close is let be
-EASY = 8  # sweeps after which it is slow, or more on few data:
-CHEAP = 1e6  # entries that are read in no time
+CHEAP = 1e6  # entries that are read in no time, so that no gap is slow to close
 
 
 @compiled
@@ -153,6 +151,12 @@ class Descent:
         bundle.A = self.B
         if self.loss.has_corners:
             bundle.D = self.loss.corners(self.B)
+
+    def refine(self, tol: float, most: int) -> None:
+        """Go on from where it has ended, for what that brings."""
+        self.B = self.B.copy()  # which the bundle has as its own
+        self._descend(tol, 1.0, most // 10)  # of tight tolerances, there are ten times as many
+        self.bundle.A, self.bundle.converged = self.B, True
 
     def _descend(self, tol: float, balance: float, most: int) -> None:
         bundle = self.bundle

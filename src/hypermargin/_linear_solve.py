@@ -20,6 +20,7 @@ FEW = 600  # features up to which the Hessian itself is the preconditioner
 ROWS_PER_FEATURE = 40  # from which it is made, if all rows would take too long
 GRAM = {False: 4e9, True: 1e8}  # multiplications that do not; sparse rows must be filled first
 WORN = 4  # iterations of conjugate gradients that call for a new preconditioner
+STRAYED = 5 * WORN  # iterations that call for one for every lane
 MOST_CG = 500
 MOST_SWEEPS = 300
 MOST_HELD = 300  # rows at corners whose products are kept in a matrix
@@ -66,6 +67,7 @@ class ConjugateGradients:
     def __init__(self, matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget):
         self.matrix, self.penalty, self.used, self.budget = matrix, penalty, used, budget
         self._precondition: Callable | None = None
+        self.count = 0  # iterations of the last solution
 
     dots = staticmethod(dots)
 
@@ -99,6 +101,7 @@ class ConjugateGradients:
             P *= b.astype(dtype)
             P += Y
             product = new
+        self.count = count
         if self.worn(count):
             self._precondition = None
         return S
@@ -169,8 +172,7 @@ class LaneByLane:
         self.shared = ConjugateGradients(matrix, penalty, used, budget)
 
     def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
-        work = np.count_nonzero(D[:, active]) * float(self.matrix.width) ** 2
-        if work > GRAM[isinstance(self.matrix, SparseMatrix)] and np.isfinite(D).all():
+        if np.isfinite(D).all() and self._in_common(np.count_nonzero(D[:, active])):
             self.shared.forget()
             return self.shared.solve(D, B, tol, active)
         self.multipliers = np.zeros_like(D)
@@ -184,6 +186,16 @@ class LaneByLane:
             H = (X.T * D[rows, lane].astype(float)) @ X
             P[:, lane] = _factored(H, self.penalty[:, 0])(b)
         return P
+
+    def _in_common(self, n_rows: int) -> bool:
+        """Whether lanes with so many rows in all have enough in common for one preconditioner.
+
+        If iterations were many the last time, they have not: then factors cost no more.
+        """
+        matrix = self.matrix
+        dear = n_rows * float(matrix.width) ** 2 > GRAM[isinstance(matrix, SparseMatrix)]
+        strayed = self.shared.count > STRAYED and n_rows <= ROWS_PER_FEATURE * matrix.width
+        return dear and not strayed
 
     def meet(self, inside: np.ndarray, B: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Return coefficients with which the rows inside of a corner have given outputs.

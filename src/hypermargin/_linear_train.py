@@ -19,11 +19,12 @@ from ._lane_losses import LaneLoss
 from ._lanes import LANES, Matrix
 from ._linear_descent import Descent
 from ._linear_newton import newton
-from ._linear_solve import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
+from ._linear_solve import FEW, TIGHT, ConjugateGradients, LaneByLane, RowByRow, dots
 from ._linear_truncated import Truncated
 from ._losses import Dual
 
 EXACT = 1e-6  # gradient in double precision
+FINE = 1e-10  # gradient and accuracy of derivatives on few data, if they are to be exact
 STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
 MOST_STEPS, ROUGH_STEPS, MOST_TRUNCATED = 50, 15, 1000  # of Newton's method
 MOST_SWEEPS, ROUGH_SWEEPS = 300, 20  # of coordinate descent
@@ -50,6 +51,7 @@ class Bundle:
         self.penalty[-1] = bias_penalty if matrix.scale else 1.0
         self.used: np.ndarray = loss.used
         self.corners = loss.has_corners
+        self.fine = matrix.small and matrix.dtype == np.float64 and not self.corners
         self.truncated = solver == "truncated"
         self.dual, self.system = self._choose(solver)
         self.converged, self.still, self.iterations = True, False, 0
@@ -106,13 +108,16 @@ class Bundle:
             newton(self, tol * balance, MOST_TRUNCATED, halve=True)
             self.still = self.iterations == 0
         elif self.dual:
-            Descent(self).run(tol, float(np.min(balance)), sweeps)
+            descent = Descent(self)
+            descent.run(tol, float(np.min(balance)), sweeps)
+            if self.fine and tol <= TIGHT and self.converged:
+                descent.refine(FINE, sweeps)
         elif self.corners:
             sharpen(self, tol, steps, rough)
         else:
-            # in double precision data are few, and a step more costs nothing
-            few = self.matrix.dtype == np.float64 and not rough
-            newton(self, min(tol, EXACT) if few else tol * balance, steps)
+            least = FINE if self.fine else min(tol, EXACT)
+            exactly = self.matrix.dtype == np.float64 and not rough
+            newton(self, least if exactly else tol * balance, steps)
         if path and self.corners:
             change = self.dots(self.W - start, self.W - start)
             self.still = bool((change <= STILL**2 * self.dots(self.W, self.W)).all())
@@ -137,7 +142,9 @@ class Bundle:
         system = self.system
         if self.truncated:  # whose steps are too coarse for anything else
             system = ConjugateGradients(self.matrix, self.penalty, self.used, self.budget)
-        return system.solve(self.D, B.astype(self.matrix.dtype, copy=False), tol, self.used)
+        B = B.astype(self.matrix.dtype, copy=False)
+        tol = FINE if self.fine and tol <= 10 * TIGHT else tol
+        return system.solve(self.D, B, tol, self.used)
 
     def gradient(self) -> np.ndarray:
         return self.penalty * self.W - self.matrix.transposed(self.A)

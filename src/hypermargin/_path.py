@@ -32,7 +32,6 @@ from ._problem import Evaluation
 NODE = 1e-2  # tolerance of training on the way: LIBLINEAR's own
 STRIDE = 4.0 * np.log(2.0)  # between places, in log C
 FINE = 8  # points of the curve from one place to the next
-MOST = 9  # places
 FEW_ROWS = 1000  # below, places are everywhere in the space
 SAME = 1e-4  # scores that differ by less are the same, relative to the best
 STILL = 0.02  # change of outputs over a stride that is none
@@ -136,12 +135,11 @@ class _Walk:
         if self.objective.prepared.n_rows >= FEW_ROWS:
             first = max(self.low, self.middle - STRIDE)
             return [first, min(self.high, first + STRIDE)]
-        half = STRIDE * (MOST - 1) / 2
-        low, high = max(self.low, self.middle - half), min(self.high, self.middle + half)
-        number = max(1, int(np.ceil((high - low) / STRIDE - 1e-9)))
+        number = max(1, int(np.ceil((self.high - self.low) / STRIDE - 1e-9)))
         # the search may be cut short: from the middle outwards
         return sorted(
-            np.linspace(low, high, number + 1).tolist(), key=lambda at: abs(at - self.middle)
+            np.linspace(self.low, self.high, number + 1).tolist(),
+            key=lambda at: abs(at - self.middle),
         )
 
     def theta(self, at: Place) -> np.ndarray:
@@ -193,6 +191,8 @@ class _Walk:
             self.states[float(at)] = state
         visit = self.visit(at, tol, evaluation, rates, clock)
         self.objective.record(visit)
+        if visit.error is not None:
+            return Node(float(np.mean(at)), evaluation.outputs, rates, np.nan, np.nan)
         score, error = self.rated(evaluation.outputs)
         if np.isnan(score) and len(self.states) < 2:  # it is undefined here; the loss may not be
             self.rate = None
@@ -209,6 +209,12 @@ class _Walk:
     ) -> Visit:
         objective, params = self.objective, self.params(at)
         value, delta = self.loss(evaluation)
+        if not np.isfinite(value):
+            failure = FloatingPointError(f"the validation loss is {value} at {params}.")
+            return Visit(
+                self.theta(at), params, np.nan, None, None, objective.prepared.n_rows,
+                time.perf_counter() - clock, False, tol, None, failure,
+            )  # fmt: skip
         gradient = None
         if rates is not None:
             slopes = sum((d * r).sum(axis=0) for d, r in zip(delta, rates, strict=True))
@@ -259,11 +265,11 @@ def trace(objective: Objective, rate: Rate | None) -> Curve | None:
     try:
         for at in walk.places():
             nodes[at] = walk.node(at, NODE)
-        while len(nodes) < MOST and (beyond := _next(walk, nodes)) is not None:
+        while (beyond := _next(walk, nodes)) is not None:
             nodes[beyond] = walk.node(beyond, NODE)
     except SearchEnded:
         pass
-    if len(nodes) > 1:
+    if len(nodes) > 1 and not all(np.isnan(node.score) for node in nodes.values()):
         places, curve = _curve(walk, [nodes[at] for at in sorted(nodes)])
         try:
             known = np.nanmax([node.score for node in nodes.values()])
@@ -285,6 +291,8 @@ def _next(walk: _Walk, nodes: dict[float, Node]) -> float | None:
     if len(order) < 2:
         return None
     scores = np.array([nodes[at].score for at in order])
+    if np.isnan(scores).all():
+        return None
     margin = SAME * max(float(np.nanmax(np.abs(scores))), 1e-300)
     first, last = nodes[order[0]], nodes[order[-1]]
     best = float(np.nanmax(scores))
@@ -374,7 +382,9 @@ def follow(objective: Objective, rate: Rate | None) -> Curve | None:
             state = evaluation.state
             visit = walk.visit(at, tol, evaluation, None, clock)
             objective.record(visit)
-            rows.append((walk.params(at)[walk.names[0]], *walk.rated(evaluation.outputs)))
+            failed = visit.error is not None
+            rated = (np.nan, np.nan) if failed else walk.rated(evaluation.outputs)
+            rows.append((walk.params(at)[walk.names[0]], *rated))
             if at == walk.high:
                 break
             at += float(np.log(DELTA))
