@@ -172,7 +172,7 @@ class LaneByLane:
         self.shared = ConjugateGradients(matrix, penalty, used, budget)
 
     def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
-        if np.isfinite(D).all() and self._in_common(np.count_nonzero(D[:, active])):
+        if np.isfinite(D).all() and self._in_common(int(np.count_nonzero(D[:, active]))):
             self.shared.forget()
             return self.shared.solve(D, B, tol, active)
         self.multipliers = np.zeros_like(D)
