@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from hypermargin import GradientSearchCV, LinearClassifier, _linear_train
 from hypermargin._adapters import read_model
 from hypermargin._budget import Workers
-from hypermargin._linear import WHOLE
+from hypermargin._linear import WHOLE, Refitted
 from hypermargin._prepare import prepare
 
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_matrix}
@@ -89,9 +89,9 @@ def test_the_objective_is_liblinears(number, form, tol, C):
     X, y = make_sparse(estimator)
     objective, expected = objectives(number, X, y, C, tol)
     problem = problem_of(estimator, FORMS[form](X), y)
-    best = objective(problem.refit({"C": C}, 1e-12, None)[0][0])
+    best = objective(problem.refit({"C": C}, 1e-12, None).weights[0])
     assert best <= expected * (1 + 1e-12)
-    found = objective(problem.refit({"C": C}, tol, None)[0][0])
+    found = objective(problem.refit({"C": C}, tol, None).weights[0])
     # LIBLINEAR's dual solvers may have stopped early
     assert found <= expected * (1 + 1e-4)
     assert found <= best * (1 + 1e-4)
@@ -117,9 +117,9 @@ def test_many_features_are_trained_row_by_row(number, form, monkeypatch):
     X, y = make_sparse(estimator, d=120)
     objective, expected = objectives(number, X, y, 1.0, 1e-4)
     problem = problem_of(estimator, FORMS[form](X), y)
-    found = objective(problem.refit({"C": 1.0}, 1e-4, None)[0][0])
+    found = objective(problem.refit({"C": 1.0}, 1e-4, None).weights[0])
     assert found <= expected * (1 + 1e-4)
-    assert objective(problem.refit({"C": 1.0}, 1e-10, None)[0][0]) <= expected
+    assert objective(problem.refit({"C": 1.0}, 1e-10, None).weights[0]) <= expected
 
 
 @pytest.mark.parametrize("number", [0, 2, 3, 11, 13])
@@ -303,12 +303,13 @@ def test_the_machine_on_all_rows_is_trained_beside_the_folds():
     problem = problem_of(LinearSVC(), X, y)
     evaluation = problem.evaluate({"C": 0.5}, tol=1e-2)
     assert (WHOLE, 0) in evaluation.state
-    assert_allclose(evaluation.whole, problem.refit({"C": 0.5}, 1e-10, None)[0], atol=2e-2)
+    assert_allclose(evaluation.whole, problem.refit({"C": 0.5}, 1e-10, None).weights, atol=2e-2)
 
 
 def test_a_refit_that_does_not_converge_is_left_to_scikit_learn(monkeypatch):
     X, y = data_for(LinearSVC())
-    monkeypatch.setattr("hypermargin._linear.LinearCrossValidation.refit", lambda *_: None)
+    unfinished = Refitted(np.zeros((1, X.shape[1] + 1)), 1, converged=False)
+    monkeypatch.setattr("hypermargin._linear.LinearCrossValidation.refit", lambda *_: unfinished)
     mine, theirs = refitted(LinearSVC(random_state=0), X, y)
     assert_array_equal(mine.coef_, theirs.coef_)
 

@@ -80,7 +80,7 @@ def test_machines_on_all_rows_are_scikit_learns(form, fit_intercept, class_weigh
     X, weight = FORMS[form](X), weights_of(y)
     problem = problem_of(estimator, X, y, sample_weight=weight)
     for C in (1e-3, 0.7, 300.0):
-        found, _ = problem.refit({"C": C}, 1e-9, None)
+        found = problem.refit({"C": C}, 1e-9, None).weights
         theirs = clone(estimator).set_params(C=C).fit(X, y, sample_weight=weight)
         assert_allclose(found[:, :-1], theirs.coef_, atol=1e-5)
         assert_allclose(found[:, -1], theirs.intercept_, atol=1e-5)
@@ -114,7 +114,7 @@ def test_single_precision_is_good_enough(monkeypatch, preconditioner):
 
 def test_more_features_than_rows(preconditioner):
     X, y = data_of(4, n=60, d=90)
-    found, _ = problem_of(EXACT, X, y).refit({"C": 0.5}, 1e-9, None)
+    found = problem_of(EXACT, X, y).refit({"C": 0.5}, 1e-9, None).weights
     theirs = clone(EXACT).set_params(C=0.5).fit(X, y)
     assert_allclose(found[:, :-1], theirs.coef_, atol=1e-5)
 
