@@ -184,6 +184,8 @@ class CrossValidation(KernelProblem):
         whole = self._on_all_rows(points, weight)
         whole._views = None
         start = None if warm is None else merged(warm, len(weight))
+        if self.loss.linear:  # a system is solved or not
+            budget = None
         evaluation = whole.evaluate(params, tol=tol, warm=start, budget=budget)
         state = [evaluation.state[0, c] for c in range(len(self.columns))]
         done = evaluation.converged

@@ -33,6 +33,7 @@ from ._losses import COSTS, PART
 from ._low_rank import LowRankCrossValidation
 from ._multinomial import CoupledPart, Multinomial
 from ._problem import Design, Fold, Problem
+from ._smo import HUGE
 from ._space import Dimension
 
 try:
@@ -41,6 +42,7 @@ except ImportError:  # pragma: no cover
     from sklearn.utils.metadata_routing import _routing_enabled
 
 Split = tuple[np.ndarray, np.ndarray]
+LARGEST = 1e100  # values whose squares, of all rows and times a cost, are finite
 OF_FIT = ("sample_weight", "cost_groups")  # what machines may get beside X and y
 ASYMMETRY = 1e-5  # of a kernel matrix in single precision, relative to its largest entry
 THRESHOLD = Dimension(-4.0, 4.0, "linear", usual=(-1.0, 1.0))
@@ -295,7 +297,10 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     if model.transformers is not None:
-        return X, _check_y(y, multi_output=True, y_numeric=numeric, estimator=model.machine)
+        y = _check_y(y, multi_output=True, y_numeric=numeric, estimator=model.machine)
+        if numeric:
+            _check_size("y", y, _largest_target(model))
+        return X, y
     linear = model.adapter.linear
     X, y = check_X_y(
         X,
@@ -310,7 +315,27 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
     )
     if _is_precomputed(model):
         check_square(X)
+    _check_size("X", X, LARGEST)
+    if numeric:
+        _check_size("y", y, _largest_target(model))
     return X, y
+
+
+def _largest_target(model: Model) -> float:
+    """Return how large targets may be; training with bounds has a number in infinity's place."""
+    bounded = not model.adapter.linear and not model.adapter.loss(model.machine).linear
+    return 1e-5 * HUGE if bounded else LARGEST
+
+
+def _check_size(name: str, values: Any, most: float) -> None:
+    """Say so if values are so large that what is computed of them overflows."""
+    values = values.data if sparse.issparse(values) else values
+    largest = max(np.max(values, initial=0.0), -np.min(values, initial=0.0))
+    if largest > most:
+        raise ValueError(
+            f"{name} has values as large as {largest:.3g}, with which training overflows; scale it "
+            f"so that they are below {most:.3g}."
+        )
 
 
 def _is_precomputed(model: Model) -> bool:
@@ -557,6 +582,8 @@ def _own_design(
         check_array(part, dtype=dtype, accept_sparse="csr", accept_large_sparse=linear)
         for part in parts
     ]
+    for part in parts:
+        _check_size("X behind the transformers", part, LARGEST)
     fixed = {}
     if _needs_gamma(model, tuned):
         fixed["gamma"] = model.adapter.gamma(model.machine, parts[0])

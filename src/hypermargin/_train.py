@@ -111,6 +111,7 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
         rows = support[f]
         if not len(rows):
             return
+        gram.budget.check()  # half a system is of no use
         block = gram.block(members[rows], members[rows])
         system = SaddleSystem(block, dual.ridge[f, rows], bias)
         beta[f, rows], shift[f] = system.solve(dual.target[f, rows], 0.0)
