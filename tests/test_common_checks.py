@@ -24,11 +24,6 @@ def expected_failed_checks(search):
     last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     if isinstance(last, (KernelRidge, Ridge)):
         return {"check_supervised_y_2d": "a column is taken for a table of one target"}
-    if isinstance(last, RidgeClassifier):
-        multilabel = "representation_invariance", "output_format_predict"
-        multilabel += "output_format_predict_proba", "output_format_decision_function"
-        name = "check_classifiers_multilabel_{}"
-        return {name.format(check): "one label per row is tuned here" for check in multilabel}
     return {}
 
 
