@@ -13,23 +13,32 @@ FORCING = 0.1  # accuracy of a step
 MOST_CUTS, MOST_HALVINGS = 12, 20
 DESCENT, HALVED = 1e-4, 1e-2  # part of the promised gain that a step is to have; if it is halved
 
+SETTLED = 1e-14  # part of the objective that is next to nothing
 
-def newton(bundle: Bundle, tol: float | np.ndarray, most: int, halve: bool = False) -> None:
+
+def newton(
+    bundle: Bundle,
+    tol: float | np.ndarray,
+    most: int,
+    halve: bool = False,
+    settle: bool = False,
+) -> None:
     """Take steps from W, each along the solution of (R + X' D X) s = -g.
 
     The step is cut back along the line, which needs no product with X.  (LIBLINEAR has gone the
     same way since version 2.40; before, a trust region bounded it.)  With `halve` it is cut back as
-    there.
+    there.  With `settle` the last step is to gain next to nothing, however short the gradient is:
+    where features have different units, it is short far from the solution, too.
     """
     reach = bundle.reach()
     bundle.matrix.times(bundle.W, bundle.Z)
     losses, stuck = bundle.slopes(bundle.Z), ~bundle.used
-    last = np.full(losses.shape, np.inf)
+    last, moving = np.full(losses.shape, np.inf), bundle.used & settle
     for step in range(most + 1):
         gradient = bundle.gradient()
         size = bundle.size(gradient, reach)
         # where the objective is flat to rounding, gradients tell whether steps still help
-        active = (size > tol) & ~(stuck & (size > 0.5 * last)) & bundle.used
+        active = ((size > tol) | moving) & ~(stuck & (size > 0.5 * last)) & bundle.used
         last = size
         bundle.converged = not active.any()
         if bundle.converged or step == most or bundle.budget.expired():
@@ -37,6 +46,10 @@ def newton(bundle: Bundle, tol: float | np.ndarray, most: int, halve: bool = Fal
         S = bundle.system.solve(bundle.D, -gradient, FORCING, active)
         S[:, ~active] = 0
         bundle.iterations += 1
+        if settle:
+            value = losses + 0.5 * bundle.dots(bundle.W, bundle.penalty * bundle.W)
+            least = np.minimum(np.square(tol), SETTLED) * value
+            moving = active & (-bundle.dots(gradient, S) > least)
         losses, stuck = _go(bundle, S, gradient, losses, active, halve)
 
 

@@ -27,8 +27,9 @@ MOST_HELD = 300  # rows at corners whose products are kept in a matrix
 NULL = 1e-11  # eigenvalues, relative to the largest, that are none
 TIGHT = 1e-6  # tolerances that are worth ten times as many
 
-# tells lanes that are to go on from solutions, what is left of B, and the number of iterations
-Rule = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
+# tells lanes that are to go on from solutions, what is left of B, its square by the preconditioner
+# and the number of iterations
+Rule = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
 
 
 def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -94,9 +95,9 @@ class ConjugateGradients:
             S += a.astype(dtype) * P
             Q *= a.astype(dtype)
             residual -= Q
-            on &= goes_on(S, residual, count)
             Y = precondition(residual)
             new = dots(residual, Y)
+            on &= goes_on(S, residual, new, count)
             b = np.where(on, new / np.where(product > 0, product, 1.0), 0.0)
             P *= b.astype(dtype)
             P += Y
@@ -107,9 +108,11 @@ class ConjugateGradients:
         return S
 
     def _rule(self, B: np.ndarray, tol: float, product: np.ndarray) -> Rule:
-        """Return what tells which lanes are to go on."""
-        size = np.sqrt(self.dots(B, B))
-        return lambda S, residual, count: np.sqrt(self.dots(residual, residual)) > tol * size
+        """Return what tells which lanes are to go on.
+
+        Residuals are measured by the preconditioner: features in other units must not hide them.
+        """
+        return lambda S, residual, left, count: left > tol**2 * product
 
     def worn(self, count: int) -> bool:
         """Whether so many iterations call for a new preconditioner."""

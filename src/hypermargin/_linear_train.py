@@ -117,7 +117,7 @@ class Bundle:
         else:
             least = FINE if self.fine else min(tol, EXACT)
             exactly = self.matrix.dtype == np.float64 and not rough
-            newton(self, least if exactly else tol * balance, steps)
+            newton(self, least if exactly else tol * balance, steps, settle=exactly)
         if path and self.corners:
             change = self.dots(self.W - start, self.W - start)
             self.still = bool((change <= STILL**2 * self.dots(self.W, self.W)).all())

@@ -9,6 +9,7 @@ the rest the diagonal of the Hessian.  (Along the line steps are halved: see `_l
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,7 @@ class Truncated(ConjugateGradients):
     def _rule(self, B: np.ndarray, tol: float, product: np.ndarray) -> Rule:
         share, model = np.minimum(SHARE, product**0.25), np.zeros_like(product)
 
-        def goes_on(S: np.ndarray, residual: np.ndarray, count: int) -> np.ndarray:
+        def goes_on(S: np.ndarray, residual: np.ndarray, left: Any, count: int) -> np.ndarray:
             nonlocal model
             last, model = model, -0.5 * (self.dots(S, residual) + self.dots(S, B))
             return _gains(model, last, share, count)
