@@ -111,11 +111,11 @@ class Bundle:
             descent = Descent(self)
             descent.run(tol, float(np.min(balance)), sweeps)
             if self.fine and tol <= TIGHT and self.converged:
-                descent.refine(FINE, sweeps)
+                descent.refine(min(tol, FINE), sweeps)
         elif self.corners:
             sharpen(self, tol, steps, rough)
         else:
-            least = FINE if self.fine else min(tol, EXACT)
+            least = min(tol, FINE if self.fine else EXACT)
             exactly = self.matrix.dtype == np.float64 and not rough
             newton(self, least if exactly else tol * balance, steps, settle=exactly)
         if path and self.corners:
@@ -143,7 +143,7 @@ class Bundle:
         if self.truncated:  # whose steps are too coarse for anything else
             system = ConjugateGradients(self.matrix, self.penalty, self.used, self.budget)
         B = B.astype(self.matrix.dtype, copy=False)
-        tol = FINE if self.fine and tol <= 10 * TIGHT else tol
+        tol = min(tol, FINE) if self.fine and tol <= 10 * TIGHT else tol
         return system.solve(self.D, B, tol, self.used)
 
     def gradient(self) -> np.ndarray:
