@@ -329,7 +329,9 @@ def _largest_target(model: Model) -> float:
 
 def _check_size(name: str, values: Any, most: float) -> None:
     """Say so if values are so large that what is computed of them overflows."""
-    values = values.data if sparse.issparse(values) else values
+    values = values.data if sparse.issparse(values) else np.asarray(values)
+    if values.dtype.kind not in "fiu":  # what is no number is refused elsewhere
+        return
     largest = max(np.max(values, initial=0.0), -np.min(values, initial=0.0))
     if largest > most:
         raise ValueError(
