@@ -130,6 +130,19 @@ def test_weights_of_classes_that_one_machine_has_in_its_own_way():
         value_and_grad(model, X, y, {"class_weight": 1.0}, cv=folds)
 
 
+@pytest.mark.parametrize("name", ["class_cost", "margin"])
+def test_costs_by_class_serve_rows_that_lack_a_class(name):
+    X, y, folds = lacking()
+    space = {name: {0: (0.5, 2.0), 2: (0.5, 4.0)}}
+    model = KernelSVC(loss="squared_hinge", gamma=0.3, tol=1e-6)
+    search = GradientSearchCV(model, space, cv=folds, max_evals=3).fit(X, y)
+    assert list(search.best_params_[name]) == [0, 1, 2, 3]
+    best = GridSearchCV(model.set_params(**search.best_params_), {"C": [1.0]}, cv=folds).fit(X, y)
+    assert_allclose(search.best_score_, best.best_score_, atol=1e-12)
+    with pytest.raises(ValueError, match=f"{name} names 7, which is none of the classes"):
+        model.set_params(**{name: {0: 2.0, 7: 1.0}}).fit(X, y)
+
+
 @pytest.mark.parametrize("rank", [60, 80])
 def test_landmarks(rank):
     X, y, folds = lacking()

@@ -255,10 +255,6 @@ class OwnParts:
     def loss(self, estimator: Any) -> Loss:
         raise NotImplementedError
 
-    def assemble(self, name: str, values: dict[Any, float]) -> Any:
-        # classes are in the order of `classes_`; groups have no such place
-        return values if PART[name] == "group" else tuple(values.values())
-
 
 class OwnKnobs(OwnParts):
     """Classifiers of our own: a choice of losses, costs and margins by class, a threshold."""
@@ -343,8 +339,9 @@ def by_label(name: str, given: Any, labels: Mapping[Any, int]) -> list[float]:
         values = [given] * len(labels)
     elif hasattr(given, "items"):  # a dict, or a series of pandas
         given = dict(given.items())
-        # some of the rows, as in a fold, need not be of all groups
-        if PART[name] != "group" or not given.keys() & labels.keys():
+        # some of the rows, as in a fold, need not be of all groups or classes that are named
+        named = labels.keys() & given.keys()
+        if not named or (PART[name] != "group" and len(named) < len(labels)):
             check_labels(name, given, labels)
         values = [given.get(label, 1.0) for label in labels]
     else:
