@@ -332,7 +332,7 @@ def _check_size(name: str, values: Any, most: float) -> None:
     values = values.data if sparse.issparse(values) else np.asarray(values)
     if values.dtype.kind not in "fiu":  # what is no number is refused elsewhere
         return
-    largest = max(np.max(values, initial=0.0), -np.min(values, initial=0.0))
+    largest = float(max(np.max(values, initial=0.0), -np.min(values, initial=0.0)))
     if largest > most:
         raise ValueError(
             f"{name} has values as large as {largest:.3g}, with which training overflows; scale it "
