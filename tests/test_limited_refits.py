@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers import make_data
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV, KernelSVC
@@ -53,3 +54,20 @@ def test_time_is_kept_for_the_refit():
     assert budget.left == pytest.approx(500.0, abs=100.0)
     assert budget.rest().left == pytest.approx(1000.0, abs=100.0)
     assert not budget.expired()
+
+
+def test_a_system_that_takes_too_long_is_solved_for_fewer_rows(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(800, 3))
+    y = np.sin(X[:, 0])
+    search = GradientSearchCV(KernelRidge(kernel="rbf"), random_state=0, cv=3, max_evals=2)
+    assert len(search.fit(X, y).best_estimator_.X_fit_) == 800
+    # the point was evaluated on all rows, so that these are not too many
+    short = Budget(1e-9)
+    short.wanted = 100.0
+    monkeypatch.setattr(Budget, "rest", lambda self: short)
+    assert len(search.fit(X, y).best_estimator_.X_fit_) == 800
+    search.set_params(time_budget=1e-9)  # a first look is all that there is time for
+    with pytest.warns(ConvergenceWarning, match="refit on all 800 rows"):
+        search.fit(X, y)
+    assert len(search.best_estimator_.X_fit_) == 500
+    assert np.isfinite(search.predict(X)).all()

@@ -28,6 +28,7 @@ class Budget:
         self.seconds = seconds
         self._begun = time.perf_counter()
         self._reserved = 0.0
+        self.wanted = 0.0  # seconds that what comes later is likely to take
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -56,12 +57,12 @@ class Budget:
     def reserve(self, seconds: float) -> None:
         """Keep time for what comes later: at most half of it all, since that is a guess."""
         if self.seconds is not None:
-            self._reserved = min(seconds, 0.5 * self.seconds)
+            self.wanted, self._reserved = seconds, min(seconds, 0.5 * self.seconds)
 
     def rest(self) -> Budget:
         """Return a budget of the time that is left, with what was reserved."""
         left = Budget(self.seconds)
-        left._begun = self._begun
+        left._begun, left.wanted = self._begun, self.wanted
         return left
 
     def unhurried(self) -> Budget:

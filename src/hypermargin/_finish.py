@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_method_params, validate_data
 
 from ._adapters import Model, read_model
 from ._budget import Budget
@@ -66,8 +67,36 @@ def fit_best(
         with model.machine.begin_at(entry.state, budget):
             best.fit(X, y, **fit_params)
         return
+    if prepared is not None and prepared.problem.loss.linear:
+        X, y, fit_params = _affordable(X, y, fit_params, entry, budget)
     with limited(model.machine, len(y), budget.left):
         best.fit(X, y, **fit_params)
+
+
+def _affordable(
+    X: Any, y: Any, fit_params: Mapping[str, Any], entry: Entry, budget: Budget
+) -> tuple[Any, Any, Mapping[str, Any]]:
+    """Return the rows that a linear system can be solved for in the time that is left.
+
+    It cannot be stopped halfway, and half of one would be of no use.  They are at least as many as
+    the point was evaluated on.
+    """
+    prepared, least = entry.prepared, entry.record["n_samples"]
+    assert prepared is not None
+    n = prepared.n_rows
+    whole = prepared.model.machine.kernel == "precomputed"  # the model would expect all rows
+    if whole or least == n or budget.left is None or budget.wanted <= budget.left:
+        return X, y, fit_params
+    share = (budget.left / budget.wanted) ** (1.0 / prepared.problem.growth)
+    few = int(np.clip(share * n, least, n))
+    rows = np.sort(np.random.RandomState(0).permutation(n)[:few])
+    warn(
+        f"The refit on all {n} rows would take about {budget.wanted:.2g} s, more than time_budget "
+        f"leaves; the model is fitted on {few} of them. Give more time, or refit=False.",
+        ConvergenceWarning,
+    )
+    of_rows = _check_method_params(X, params=dict(fit_params), indices=rows)
+    return _safe_indexing(X, rows), _safe_indexing(y, rows), of_rows
 
 
 def _fit_by_libsvm(
