@@ -183,7 +183,8 @@ def spec(rng: Rng, name: str) -> Any:
     if name in LINEAR_RANGES:
         return (*LINEAR_RANGES[name], "linear")
     low, high = RANGES[name]
-    low, high = low * 10 ** rng.uniform(0, 1), high / 10 ** rng.uniform(0, 1)
+    share = (high / low) ** (0.2 * rng.uniform(size=2))
+    low, high = float(low * share[0]), float(high / share[1])
     return pick(rng, (None, (low, high), (low, high, "log"), stats.loguniform(low, high)))
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks._fuzz.cases import Case, draw, listening, quietly
-from benchmarks._fuzz.oracle import CHECKS, Unsettled, refusal
+from benchmarks._fuzz.oracle import CHECKS, refusal
+from benchmarks._fuzz.reference import Unsettled
 
 LIMIT = 20.0  # seconds of processor time that a search, and every check, may take
 PATIENCE = 300.0  # seconds by the clock without a word, after which a case is given up
