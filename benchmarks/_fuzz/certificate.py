@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
+from sklearn.metrics.pairwise import pairwise_kernels
 
 from hypermargin import KernelSVC, KernelSVR
 
@@ -60,10 +62,35 @@ def violation(machine: Any, X: Any, y: Any, weight: Any, reach: float) -> float 
         beta, s = sign * beta, margin - sign * machine.decision_function(X)
     else:
         return None
+    # what rounding makes of the coefficients that there are, and of those that there should be
+    reach += rounding(
+        machine, X, np.maximum(np.abs(beta), cost * np.abs(slope(machine, s, margin)))
+    )
     low, high = (cost * slope(machine, s + moved, margin) for moved in (-reach, reach))
     counted = cost > 0
     over = np.maximum(beta - high, low - beta)[counted] / cost[counted]
     return float(over.max(initial=0.0))
+
+
+def rounding(machine: Any, X: Any, beta: np.ndarray) -> float:
+    """Return how far outputs are off by the rounding of the kernel matrix.
+
+    Where the tolerance allows it, training is in single precision, as libsvm's is everywhere.
+    """
+    K = X
+    if machine.kernel != "precomputed":
+        K = pairwise_kernels(X, metric=machine.kernel, filter_params=True, **_values(machine, X))
+    eps = np.finfo(np.float32 if machine.tol >= 1e-3 else float).eps
+    return float(10 * eps * (np.abs(K) @ np.abs(beta)).max())
+
+
+def _values(machine: Any, X: Any) -> dict[str, Any]:
+    gamma = machine.gamma
+    if not isinstance(gamma, float):
+        dense = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=float)
+        scale = dense.shape[1] * (dense.var() if gamma == "scale" else 1.0)
+        gamma = 1.0 / scale if scale else 1.0
+    return {"gamma": gamma, "degree": machine.degree, "coef0": machine.coef0}
 
 
 def _by_class(machine: Any, given: Any, y: np.ndarray) -> np.ndarray:

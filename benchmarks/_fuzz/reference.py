@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, Transfo
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import check_scoring
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
@@ -122,7 +123,7 @@ def fit(case: Case, estimator: Any, threshold: float, rows: Any, precise: bool) 
     """Fit scikit-learn's form of an estimator on some rows of a case, in double precision."""
     X, y = indexable(case.X, case.y)
     X_train, y_train = _safe_split(estimator, X, y, rows)
-    if not case.is_pipeline:  # transformers compute in the precision of the data
+    if precise and not case.is_pipeline:  # transformers compute in the precision of the data
         X_train = in_double(X_train)
     given = {k: v for k, v in case.fit_params.items() if k != "groups"}
     params = _check_method_params(case.X, params=given, indices=rows)
@@ -285,6 +286,12 @@ class Fold:
     train: Any
     test: Any
 
+    def __post_init__(self) -> None:
+        """Leave rows without weight out where they mislead libsvm: it then reads other rows."""
+        weight = self.case.fit_params.get("sample_weight")
+        if getattr(self.case.machine, "kernel", "") == "precomputed" and weight is not None:
+            self.train = self.train[np.asarray(weight)[self.train] > 0]
+
     @cached_property
     def _parts(self) -> tuple[Any, Any]:
         return at_point(self.case, self.params)
@@ -299,10 +306,15 @@ class Fold:
         return fit(self.case, *self._parts, self.train, precise=True)
 
     @cached_property
-    def rows(self) -> tuple[Any, Any]:
-        """Return X and y of the validation part."""
+    def given(self) -> tuple[Any, Any]:
+        """X and y of the validation part, in the precision of the data."""
         X, y = indexable(self.case.X, self.case.y)
-        X, y = _safe_split(self._parts[0], X, y, self.test, self.train)
+        return _safe_split(self._parts[0], X, y, self.test, self.train)
+
+    @cached_property
+    def rows(self) -> tuple[Any, Any]:
+        """The same, in double precision where that is possible."""
+        X, y = self.given
         return X if self.case.is_pipeline else in_double(X), y
 
     @cached_property
@@ -321,8 +333,52 @@ class Fold:
     @cached_property
     def error_of_loose(self) -> float:
         """How far the outputs at ten times the tolerance are from precise ones."""
-        X = self.rows[0]
-        return float(np.abs(self.loose.outputs(X) - self.precise.outputs(X)).max(initial=0.0))
+        loose, precise = self.loose.outputs(self.given[0]), self.precise.outputs(self.rows[0])
+        return float(np.abs(loose - precise).max(initial=0.0))
+
+    @cached_property
+    def rounding(self) -> float:
+        """How far outputs are off by the rounding of kernel values, in libsvm to single precision.
+
+        It is that times the coefficients, which are large where costs are.
+        """
+        machine = self.precise.machine
+        if not hasattr(machine, "kernel"):
+            return 0.0
+        return self._kernel_rounding * float(np.abs(machine.dual_coef_).sum())
+
+    @property
+    def trusted(self) -> bool:
+        """Whether scikit-learn's solution is one: it has converged, and rounding is no obstacle.
+
+        It is one where kernel values are off by more than what the cost adds to their diagonal.
+        """
+        machine = self.precise.machine
+        if not hasattr(machine, "kernel"):
+            return self.precise.converged
+        cost = 1.0 / machine.alpha if hasattr(machine, "alpha") else machine.C
+        return self.precise.converged and bool(self._kernel_rounding * cost < 1.0)
+
+    @cached_property
+    def _kernel_rounding(self) -> float:
+        """By how much the largest kernel value is rounded."""
+        model, machine = self.precise.model, self.precise.machine
+        eps = float(np.finfo(np.float32 if isinstance(machine, (SVC, SVR)) else float).eps)
+        return eps * self._largest_kernel_value(model, machine)
+
+    def _largest_kernel_value(self, model: Any, machine: Any) -> float:
+        if machine.kernel == "rbf":
+            return 1.0
+        X = _safe_split(self._parts[0], *indexable(self.case.X, self.case.y), self.train)[0]
+        X = X if model is machine else model[:-1].transform(X)
+        if machine.kernel == "precomputed":
+            return float(np.abs(X).max())
+        kernel = "poly" if machine.kernel == "polynomial" else machine.kernel
+        gamma = machine.gamma
+        if gamma is not None and not isinstance(gamma, float):
+            gamma = _gamma(gamma, _dense(X))
+        values = {"gamma": gamma, "degree": machine.degree, "coef0": machine.coef0}
+        return float(np.abs(pairwise_kernels(X, metric=kernel, filter_params=True, **values)).max())
 
     def bounds(self, delta: float) -> tuple[float, float]:
         """Return the least and the largest score of outputs within delta of precise ones."""
@@ -334,12 +390,19 @@ class Fold:
 
 
 def unit_of_targets(case: Case, rows: Any) -> float:
-    """Return the unit in which tolerances are given: 1 for classes, else a robust deviation."""
+    """Return the unit in which tolerances are given.
+
+    It is 1 for classes, else the standard deviation, or five times the median deviation where a few
+    rows far out have made that large.  A row counts by its weight.
+    """
     if case.classes is not None:
         return 1.0
     y = np.asarray(case.y, dtype=float).reshape(case.n_rows, -1)[rows]
-    spread = float(np.median(np.abs(y - np.median(y, axis=0))))
-    return 1.5 * spread or float(np.std(y)) or 1.0
+    weight = np.asarray(case.fit_params.get(case.prefix + "sample_weight", np.ones(case.n_rows)))
+    times = np.maximum(np.round(weight[rows] / weight.max() * 1000), weight[rows] > 0).astype(int)
+    y = np.repeat(y, times, axis=0).ravel()
+    off = np.abs(y - np.median(y))
+    return float(min(np.std(y), 5.0 * np.median(off[off > 0]))) if off.any() else 1.0
 
 
 def positive_definite(case: Case, params: dict[str, Any], rows: Any) -> bool:

@@ -220,8 +220,9 @@ def _model_with(whole: Any, threshold: Any) -> Model:
 def _refuse(name: str, model: Model) -> NoReturn:
     known = model.whole.get_params()
     what = "cannot be tuned by gradient here" if name in known else "is not a parameter of it"
+    whole = " ".join(repr(model.whole).split())  # on one line
     raise ValueError(
-        f"Invalid parameter {name!r} in space for estimator {model.whole!r}: it {what}; ranges "
+        f"Invalid parameter {name!r} in space for estimator {whole}: it {what}; ranges "
         f"can be given for {list(model.tunable)}, lists of values for any parameter."
     )
 

@@ -155,10 +155,16 @@ def canonical(X: Any) -> Any:
 def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list[Split]:
     """Draw the folds, once, as row numbers (given as numbers from either end, or as masks)."""
     rows = np.arange(_num_samples(X))
-    splits = [
-        (rows[np.asarray(train)], rows[np.asarray(test)])
-        for train, test in cv.split(X, y, **split_params)
-    ]
+    splits = []
+    for number, parts in enumerate(cv.split(X, y, **split_params)):
+        try:
+            train, test = (rows[np.asarray(part)] for part in parts)
+        except IndexError as error:
+            raise ValueError(
+                f"fold {number} of cv names rows that X, with {len(rows)} rows, does not have: "
+                f"{error}."
+            ) from None
+        splits.append((train, test))
     if not splits:
         raise ValueError(f"cv={cv!r} gives no folds; give at least one pair (train, test).")
     promised = cv.get_n_splits(X, y, **split_params)

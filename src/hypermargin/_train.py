@@ -261,6 +261,9 @@ class _Team:
         """Optimise on working sets until no row outside violates its condition in any fold."""
         limit = PATIENCE if effort.max_iter is None else effort.max_iter
         W = self._first()
+        if not len(W):  # targets that are all equal leave nothing to begin with
+            self.refresh(list(range(self.n_folds)))
+            W = self._worst()
         # whether W has most of the rows that matter, so that it is worth an exact solution
         settled = len(W) == len(self.trainable)
         settled = settled or (self.start is not None and self.start.complete)
