@@ -182,7 +182,8 @@ def moved(params, name, key, z):
         (KernelSVC(), {"C": 1.3, "class_cost": (0.8, 1.5), "margin": {1: 1.2}}, "f1"),
         (KernelSVC(class_cost=(1.0, 2.0)), {"class_cost": {0: 0.7}, "margin": 1.1}, "roc_auc"),
         (SVC(), {"C": 1.3, "gamma": 0.3, "threshold": 0.1}, WeightedError(eta=0.3)),
-        (SVC(class_weight={0: 2.0}), {"class_weight": {1: 1.7}}, PrecisionAtRecall(recall=0.7)),
+        # with a whole number of rows to be found, the threshold could be anywhere between two
+        (SVC(class_weight={0: 2.0}), {"class_weight": {1: 1.7}}, PrecisionAtRecall(recall=0.66)),
         (make_pipeline(SVC()), {"svc__class_weight": [0.8, 1.7], "threshold": -0.2}, "accuracy"),
         (KernelSVC(loss="logistic"), {"C": 2.0, "threshold": 0.1}, "neg_log_loss"),
     ],
