@@ -262,10 +262,12 @@ def trace(objective: Objective, rate: Rate | None) -> Curve | None:
     walk = _Walk(objective, rate)
     nodes: dict[float, Node] = {}
     curve = None
+    most = max(2, objective.max_evals - 1)  # one is left for the place that is chosen
     try:
         for at in walk.places():
-            nodes[at] = walk.node(at, NODE)
-        while (beyond := _next(walk, nodes)) is not None:
+            if len(nodes) < most:
+                nodes[at] = walk.node(at, NODE)
+        while len(nodes) < most and (beyond := _next(walk, nodes)) is not None:
             nodes[beyond] = walk.node(beyond, NODE)
     except SearchEnded:
         pass
