@@ -131,12 +131,18 @@ def spread_of(
     share = (weight / (weight.sum() * outputs.shape[1]))[:, None]
     centred = outputs - (share * outputs).sum()
     rho = float(np.sqrt((share * centred**2).sum()))
+    slope = share * centred / max(rho, 1e-300)
     # outputs that differ by rounding only say nothing, and must not be blown up
-    rho = max(rho, 1e-9 * float(np.abs(outputs).max()), 1e-10)
+    largest = np.unravel_index(np.abs(outputs).argmax(), outputs.shape)
+    least = 1e-9 * abs(float(outputs[largest]))
+    if rho < max(least, 1e-10):
+        rho, slope = max(least, 1e-10), np.zeros_like(slope)
+        if rho == least:
+            slope[largest] = 1e-9 * np.sign(outputs[largest])
 
     def add_rho(gradient: np.ndarray) -> np.ndarray:
         d_rho = -float((gradient * outputs).sum()) / rho
-        return gradient + d_rho * share * centred / rho
+        return gradient + d_rho * slope
 
     return rho, add_rho
 
