@@ -41,13 +41,13 @@ def slope(machine: Any, s: np.ndarray, margin: np.ndarray) -> np.ndarray:
     return (s >= machine.epsilon).astype(float) - (s < -machine.epsilon)
 
 
-def violation(machine: Any, X: Any, y: Any, weight: Any, reach: float) -> float | None:
-    """Return by how much coefficients are off, in units of the costs; None if it is not known how.
+def violation(machine: Any, X: Any, y: Any, weight: Any, reach: float) -> tuple[float, float]:
+    """Return by how much coefficients are off, and the largest one, in units of the costs.
 
-    It is known for KernelSVR, and for KernelSVC with two classes.
+    It is known for KernelSVR, and for KernelSVC with two classes, else nothing is off.
     """
     if not isinstance(machine, (KernelSVC, KernelSVR)):
-        return None
+        return 0.0, 0.0
     y, cost = np.asarray(y).ravel(), np.full(len(y), float(machine.C))
     if weight is not None:
         cost = cost * np.asarray(weight, dtype=float)
@@ -61,7 +61,7 @@ def violation(machine: Any, X: Any, y: Any, weight: Any, reach: float) -> float 
         cost = cost * _by_class(machine, machine.class_cost, y)
         beta, s = sign * beta, margin - sign * machine.decision_function(X)
     else:
-        return None
+        return 0.0, 0.0
     # what rounding makes of the coefficients that there are, and of those that there should be
     reach += rounding(
         machine, X, np.maximum(np.abs(beta), cost * np.abs(slope(machine, s, margin)))
@@ -69,7 +69,8 @@ def violation(machine: Any, X: Any, y: Any, weight: Any, reach: float) -> float 
     low, high = (cost * slope(machine, s + moved, margin) for moved in (-reach, reach))
     counted = cost > 0
     over = np.maximum(beta - high, low - beta)[counted] / cost[counted]
-    return float(over.max(initial=0.0))
+    sizes = np.abs(beta)[counted] / cost[counted]
+    return float(over.max(initial=0.0)), float(sizes.max(initial=0.0))
 
 
 def rounding(machine: Any, X: Any, beta: np.ndarray) -> float:
