@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -352,12 +353,36 @@ class Fold:
         """Whether scikit-learn's solution is one: it has converged, and rounding is no obstacle.
 
         It is one where kernel values are off by more than what the cost adds to their diagonal.
+        Where no coefficient is between its bounds, the bias may be anywhere in an interval.
         """
         machine = self.precise.machine
         if not hasattr(machine, "kernel"):
             return self.precise.converged
+        if isinstance(machine, (SVC, SVR)) and not self._bias_is_determined():
+            return False
         cost = 1.0 / machine.alpha if hasattr(machine, "alpha") else machine.C
         return self.precise.converged and bool(self._kernel_rounding * cost < 1.0)
+
+    def _bias_is_determined(self) -> bool:
+        """Whether every machine of libsvm's has a coefficient between its bounds."""
+        machine = self.precise.machine
+        weight = self.case.fit_params.get(self.case.prefix + "sample_weight")
+        costs = np.full(self.case.n_rows, float(machine.C))
+        costs = costs if weight is None else costs * np.asarray(weight)
+        costs, coefficients = costs[self.train][machine.support_], np.abs(machine.dual_coef_)
+        if sparse.issparse(coefficients):
+            coefficients = coefficients.toarray()
+        if isinstance(machine, SVR):
+            return _any_between(coefficients[0], costs)
+        n_classes, sizes = len(machine.classes_), machine.n_support_
+        of = np.repeat(np.arange(n_classes), sizes)
+        costs = costs * machine.class_weight_[of]
+        for i, j in combinations(range(n_classes), 2):
+            first, second = of == i, of == j
+            pair = np.concatenate([coefficients[j - 1, first], coefficients[i, second]])
+            if not _any_between(pair, np.concatenate([costs[first], costs[second]])):
+                return False
+        return True
 
     @cached_property
     def _kernel_rounding(self) -> float:
@@ -387,6 +412,11 @@ class Fold:
         models = nearby_models(self.precise, outputs, X, y, delta)
         scores = [self.score(model) for model in models]
         return min(scores), max(scores)
+
+
+def _any_between(coefficients: np.ndarray, costs: np.ndarray) -> bool:
+    share = coefficients / np.maximum(costs, 1e-300)
+    return bool(((share > 1e-6) & (share < 1 - 1e-6)).any())
 
 
 def unit_of_targets(case: Case, rows: Any) -> float:
