@@ -109,8 +109,15 @@ def put_on_corners(bundle: Bundle, B: np.ndarray) -> bool:
         B[:, lane] = found
     bundle.W = bundle.matrix.transposed(B)
     bundle.Z = bundle.matrix.times(bundle.W, np.empty_like(bundle.Z))
-    bundle.A, bundle.D = B, bundle.loss.corners(B)
+    bundle.A, bundle.D = B, _curvatures(bundle, B)
     return True
+
+
+def _curvatures(bundle: Bundle, B: np.ndarray) -> np.ndarray:
+    """Return the curvatures of exact coefficients B, with all rows at corners if these are few."""
+    D = bundle.loss.corners(B, bundle.Z)
+    few = np.isinf(D).sum(axis=0).max(initial=0) <= MOST_HELD
+    return D if few else bundle.loss.corners(B)
 
 
 def _meet(bundle: Bundle, B: np.ndarray, inside: np.ndarray, tol: float) -> bool:
@@ -125,7 +132,7 @@ def _meet(bundle: Bundle, B: np.ndarray, inside: np.ndarray, tol: float) -> bool
     bundle.matrix.times(bundle.W, bundle.Z)
     bundle.converged = duality_gap(bundle, exact) <= GAP * tol
     if bundle.converged:
-        bundle.A, bundle.D = exact, bundle.loss.corners(exact)
+        bundle.A, bundle.D = exact, _curvatures(bundle, exact)
     else:
         bundle.W, bundle.Z = W, Z
     return bundle.converged

@@ -302,7 +302,8 @@ class _Affine(Kernel):
     def dimension(self, name: str, points: Points) -> Dimension:
         if name == "coef0":
             return Dimension(*self.coef0_range, "linear")
-        centre = 1.0 / max(float(points.square_norms.mean()), np.finfo(float).tiny)
+        mean = float(points.square_norms.mean())
+        centre = 1.0 / mean if mean > 1e-150 else 1.0  # rows of zeros have no unit
         return Dimension(1e-2 * centre, 1e2 * centre, "log")
 
 

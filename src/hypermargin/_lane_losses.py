@@ -115,6 +115,9 @@ def _soft_conjugates(B, weight, target, bound, soft, value):
                 value[lane] += target[i] * B[i, lane] - soft * abs(most) * entropy
 
 
+AT_CORNER = 1e-9  # outputs that near are there, relative to the largest
+
+
 @dataclass(frozen=True)
 class LaneLoss:
     """The losses of all rows, by lane.
@@ -174,12 +177,21 @@ class LaneLoss:
         rounded = replace(dual, ridge=ridge.astype(dual.ridge.dtype))
         return LaneLoss(rounded, self.weight, width)
 
-    def corners(self, B: np.ndarray) -> np.ndarray:
-        """Return curvatures of a loss with corners: infinite at the corners, zero elsewhere."""
+    def corners(self, B: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
+        """Return curvatures of a loss with corners: infinite at the corners, zero elsewhere.
+
+        Rows whose coefficients are between their bounds are there.  Of exact outputs Z, those that
+        are at a corner tell the others: where rows are alike, coefficients are not unique, and some
+        may be at a bound while the outputs stay.
+        """
         low, high = self.bounds()
         slack = 1e-6 * (high - low)
         inside = (low + slack < B) & (high - slack > B)
         inside &= (np.abs(B) > slack) | (self.dual.kink == 0)[:, None]
+        if Z is not None:
+            off = np.abs(np.abs(self.dual.target[:, None] - Z) - self.dual.kink[:, None])
+            near = AT_CORNER * (1.0 + np.abs(Z).max(axis=0, initial=0.0))
+            inside |= (off <= near) & (low < high)
         return np.where(inside, np.inf, 0.0).astype(B.dtype)
 
     @property

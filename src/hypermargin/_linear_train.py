@@ -185,7 +185,8 @@ class Bundle:
         if self.loss.has_corners:
             held = np.where(np.isinf(self.D), self.system.multipliers, 0.0)
             cotangent.target[:] += held.sum(axis=1)
-            sign = np.sign(self.A) * (self.loss.dual.kink > 0)[:, None]
+            dual = self.loss.dual
+            sign = np.sign(dual.target[:, None] - self.Z) * (dual.kink > 0)[:, None]
             cotangent.kink[:] -= (sign * held).sum(axis=1)
         return cotangent
 

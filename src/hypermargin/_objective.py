@@ -161,6 +161,8 @@ class Level:
         if visit.gradient is None:
             return FAILED, np.zeros(len(theta))
         gradient = whole.space.pull(visit.params, visit.gradient)
+        if not np.isfinite(gradient).all():  # it tells an optimiser nothing; the value still counts
+            return FAILED, np.zeros(len(theta))
         factor, slope = self._lean(theta)
         return visit.value * factor, factor * (gradient + visit.value * slope)
 
