@@ -17,13 +17,18 @@ def run(quick: bool, only: str | None = None) -> dict[str, Any]:
     first, last = 0, QUICK if quick else CASES
     if only:
         first, last = (int(part) for part in only.split("-"))
-    outcomes = []
+    outcomes: list[Outcome] = []
     for outcome in judge_all(range(first, last)):
         outcomes.append(outcome)
         for finding in outcome.findings:
             print(f"{finding}\n  python -m benchmarks._fuzz {outcome.number}", flush=True)
+    return collect(outcomes)
+
+
+def collect(outcomes: list[Outcome]) -> dict[str, Any]:
+    """Return what is stored of some outcomes."""
     return {
-        "cases": [first, last],
+        "cases": [outcomes[0].number, outcomes[-1].number],
         "kinds": {kind: summary(outcomes, kind) for kind in sorted({o.kind for o in outcomes})},
         "findings": {str(o.number): o.findings for o in outcomes if o.findings},
         "unsettled": dict(Counter(name for o in outcomes for name in o.unsettled)),
