@@ -92,7 +92,7 @@ def _plain_scores(case: Case, search: Any) -> list[float]:
     for train, test in splits_of(case):
         fold = Fold(case, search.best_params_, train, test)
         try:
-            scores.append(fold.score(fold.precise.model))
+            scores.append(fold.score(fold.loose.model))
         except ValueError:
             scores.append(np.nan)
     return scores
