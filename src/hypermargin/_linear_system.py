@@ -134,19 +134,26 @@ class SaddleSystem:
             return v - c * self._inverse_ones, c
         values, vectors = self._spectrum
         keep = np.abs(values) > 1e-11 * np.abs(values).max()
-        whole = np.append(rhs, total) if self.bias else rhs
+        whole = np.append(rhs, self._unit * total) if self.bias else rhs
         solution = vectors[:, keep] @ ((vectors[:, keep].T @ whole) / values[keep])
-        return (solution[:-1], float(solution[-1])) if self.bias else (solution, 0.0)
+        if not self.bias:
+            return solution, 0.0
+        return solution[:-1], self._unit * float(solution[-1])
 
     @cached
     def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         return eigh(self._whole(), check_finite=False)
 
+    @property
+    def _unit(self) -> float:
+        """The size of A, in which the bias is counted: beside large values ones would be lost."""
+        return float(np.abs(self.A).max(initial=0.0)) or 1.0
+
     def _whole(self) -> np.ndarray:
         if not self.bias:
             return self.A
         n = len(self.A)
-        whole = np.ones((n + 1, n + 1))
+        whole = np.full((n + 1, n + 1), self._unit)
         whole[:n, :n] = self.A
         whole[n, n] = 0.0
         return whole
