@@ -13,15 +13,18 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks._common import load, measure_each, table, timed
-from hypermargin._budget import Budget, Workers, one_blas_thread
-from hypermargin._lane_losses import LaneLoss
-from hypermargin._lanes import LANES, as_matrix
-from hypermargin._linear import LinearCrossValidation, State, _unit_dual, least_cost
-from hypermargin._linear_solve import dots
-from hypermargin._linear_train import Bundle
-from hypermargin._losses import Logistic, Loss, Rows, SquaredHinge
-from hypermargin._path import CONSECUTIVE, DELTA, NODE
-from hypermargin._problem import Column, Design, Fold
+from hypermargin._core.budget import Budget, Workers, one_blas_thread
+from hypermargin.losses.base import Loss, Rows
+from hypermargin.losses.classification import Logistic, SquaredHinge
+from hypermargin.losses.lanes import LaneLoss
+from hypermargin.methods.curve import CONSECUTIVE, DELTA, NODE
+from hypermargin.problems.base import Column, Design, Fold
+from hypermargin.problems.linear.bundle import Bundle
+from hypermargin.problems.linear.lanes import as_matrix
+from hypermargin.problems.linear.loops import LANES
+from hypermargin.problems.linear.problem import LinearCrossValidation, State, _unit_dual, least_cost
+from hypermargin.problems.linear.systems import dots
+from hypermargin.problems.linear.train import train
 
 SETS = ("madelon", "ijcnn1", "news20", "news_basehock", "news_pcmac")  # class 1 against the rest
 SHARED_SETS = ("madelon", "ijcnn1", "news_basehock", "news_pcmac", "news_relathe")
@@ -68,12 +71,12 @@ def optima(X: Any, y: np.ndarray, loss: Loss, costs: np.ndarray) -> Bundle:
     found = Bundle(matrix, lanes, 1.0, Budget())
     few = not found.dual
     if not few:
-        found.train(GAP)
+        train(found, GAP)
     if few or not found.converged:  # at large C the dual may take for ever
         start = found.W
         found = Bundle(matrix, lanes, 1.0, Budget(), solver="primal")
         found.start(start)
-        found.train(TIGHT[few])
+        train(found, TIGHT[few])
     return found
 
 

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 from benchmarks._common import load_merged, table
 from hypermargin import value_and_grad
-from hypermargin._optimisers import OPTIMISERS
+from hypermargin.methods.optimisers import OPTIMISERS
 
 BOUNDS = np.log([[1e-2, 1e4], [1e-3, 1e2]])
 

@@ -17,11 +17,11 @@ from sklearn.svm import SVC, SVR
 
 from benchmarks._common import Sample, draw, load_all, measure_each, read_results, table
 from hypermargin import GradientSearchCV
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._objective import validation_loss
-from hypermargin._prepare import default_dimensions, prepare
+from hypermargin._core.budget import Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import default_dimensions, prepare
 from hypermargin.criteria import criterion_for
+from hypermargin.methods.objective import validation_loss
 
 TWO_CLASSES = (
     "parkinsons", "diabetes", "heart", "ionosphere", "breast_cancer_wisconsin",

@@ -11,9 +11,9 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.svm import SVC
 
 from benchmarks._common import load_merged, table
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._prepare import prepare
+from hypermargin._core.budget import Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
 from hypermargin.criteria import SmoothError
 
 STEEPNESS = (5, 10, 20, 40)

@@ -12,11 +12,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._objective import validation_loss
-from hypermargin._prepare import prepare
+from hypermargin._core.budget import Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
 from hypermargin.criteria import criterion_for
+from hypermargin.methods.objective import validation_loss
 
 # A point of each kernel's hyperparameters at which small standardised data are well behaved; the
 # sigmoid kernel is nearly positive definite there.

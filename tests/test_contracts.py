@@ -7,14 +7,16 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from hypermargin._adapters import ADAPTERS, SVCAdapter
-from hypermargin._confusion import ExpectedCost, SmoothBalancedError, SmoothError
-from hypermargin._kernels import KERNELS, Points, make_kernel
-from hypermargin._losses import LOSSES, NAMELESS, Rows
-from hypermargin._optimisers import OPTIMISERS
-from hypermargin._rowwise import SmoothAbsoluteError
-from hypermargin._space import Dimension, Space, lattice
+from hypermargin._core.space import Dimension, Space, lattice
+from hypermargin.adapters.model import ADAPTERS, SVCAdapter
 from hypermargin.criteria import CRITERIA
+from hypermargin.criteria.confusion import ExpectedCost, SmoothBalancedError, SmoothError
+from hypermargin.criteria.rowwise import SmoothAbsoluteError
+from hypermargin.kernels import KERNELS, make_kernel
+from hypermargin.kernels.points import Points
+from hypermargin.losses import LOSSES
+from hypermargin.losses.base import NAMELESS, Rows
+from hypermargin.methods.optimisers import OPTIMISERS
 
 RNG = np.random.default_rng(0)
 
@@ -205,7 +207,7 @@ def test_criteria_that_need_no_smoothing_are_the_scores(name):
     outputs, y = outputs_and_targets(criterion, 2)
     value, _ = criterion(outputs, y, np.ones(len(y)))
     if name == "neg_log_loss":
-        from hypermargin._probability import Sigmoid
+        from hypermargin.criteria.probability import Sigmoid
 
         sigmoid = Sigmoid(outputs, y, np.ones(len(y)))
         slope, p = sigmoid.slope, softmax(sigmoid.logits, axis=1)[:, 1]

@@ -7,10 +7,11 @@ from scipy.optimize import linprog
 from sklearn.model_selection import KFold
 from sklearn.svm import LinearSVC
 
-from hypermargin import LinearRegressor, _linear_train
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._prepare import prepare
+from hypermargin import LinearRegressor
+from hypermargin._core.budget import Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
+from hypermargin.problems.linear import train as training
 
 
 def heavy(seed, kind):
@@ -67,13 +68,13 @@ def test_separable_rows_at_large_costs_are_not_trained_for_ever(monkeypatch):
     model = read_model(LinearSVC(loss="hinge"))
     problem = prepare(model, X, y, splits, {}, ["C"], 1e9, Workers(1)).problem
     steps = []
-    sharpen = _linear_train.sharpen
+    sharpen = training.sharpen
 
     def counted(bundle, *arguments):
         sharpen(bundle, *arguments)
         steps.append(bundle.iterations)
 
-    monkeypatch.setattr(_linear_train, "sharpen", counted)
+    monkeypatch.setattr(training, "sharpen", counted)
     warm = None
     for C in (1.0, 16.0, 256.0, 1024.0):
         for start in (None, warm):

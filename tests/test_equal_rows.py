@@ -14,10 +14,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, SVR, LinearSVC
 
 from hypermargin import KernelSVC
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._kernels import first_equal
-from hypermargin._prepare import prepare
+from hypermargin._core.budget import Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
+from hypermargin.kernels.points import first_equal
 
 ESTIMATORS = {
     "svc": SVC(),

@@ -13,8 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from hypermargin import GradientSearchCV, KernelSVC, value_and_grad
-from hypermargin._probability import calibrated
 from hypermargin.criteria import CRITERIA, PrecisionAtRecall, WeightedError
+from hypermargin.criteria.probability import calibrated
 
 FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
 

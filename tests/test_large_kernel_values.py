@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hypermargin._linear_system import SaddleSystem
+from hypermargin.problems.exact.saddle import SaddleSystem
 
 
 @pytest.mark.parametrize("size", [1.0, 1e8, 1e16])

@@ -8,8 +8,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV, KernelSVC
-from hypermargin._budget import Budget
-from hypermargin._refit import MOST_PAIRS, limited
+from hypermargin._core.budget import Budget
+from hypermargin.search.refit import MOST_PAIRS, limited
 
 pytestmark = pytest.mark.filterwarnings("ignore:The best:UserWarning")
 
@@ -26,10 +26,10 @@ def test_targets_whose_rounding_is_above_libsvms_tolerance():
 @pytest.mark.parametrize("model", [SVC(), KernelSVC()])
 def test_a_refit_that_runs_out_of_time_gives_the_best_so_far(model, monkeypatch):
     X, y = make_data(2, n=300)
-    monkeypatch.setattr("hypermargin._finish.FEW", 0)
+    monkeypatch.setattr("hypermargin.search.finish.FEW", 0)
     monkeypatch.setattr(Budget, "rest", lambda self: Budget(1e-9))
     for name in ("CHUNK", "NEWTON_EVERY"):  # so that it looks at the clock after five pairs
-        monkeypatch.setattr(f"hypermargin._train.{name}", 5 * (name == "CHUNK"))
+        monkeypatch.setattr(f"hypermargin.problems.exact.train.{name}", 5 * (name == "CHUNK"))
     search = GradientSearchCV(model, {"C": (1.0, 10.0)}, cv=3, max_evals=2)
     with pytest.warns(ConvergenceWarning):
         search.fit(X, y)

@@ -10,10 +10,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
-from hypermargin import LinearClassifier, _linear_train, value_and_grad
-from hypermargin._linear import LinearCrossValidation
-from hypermargin._losses import LOSSES, SmoothHinge
-from hypermargin._problem import Column, Design, Fold
+from hypermargin import LinearClassifier, value_and_grad
+from hypermargin.losses import LOSSES
+from hypermargin.losses.classification import SmoothHinge
+from hypermargin.problems.base import Column, Design, Fold
+from hypermargin.problems.linear import bundle
+from hypermargin.problems.linear.problem import LinearCrossValidation
 
 TOL = 1e-13
 VALUES = {"C": 0.3, "alpha": 2.0, "epsilon": 0.1, "quantile": 0.3}
@@ -101,7 +103,7 @@ def loss(request):
 
 @pytest.fixture(params=SOLVERS)
 def solver(request, monkeypatch):
-    monkeypatch.setattr(_linear_train, "FEW", SOLVERS[request.param])
+    monkeypatch.setattr(bundle, "FEW", SOLVERS[request.param])
     return request.param
 
 

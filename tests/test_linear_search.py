@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, LinearSVR
 
 from hypermargin import GradientSearchCV, LinearClassifier, value_and_grad
-from hypermargin._linear import LinearCrossValidation
+from hypermargin.problems.linear.problem import LinearCrossValidation
 
 CV = StratifiedKFold(4, shuffle=True, random_state=0)
 FOLDS = KFold(4, shuffle=True, random_state=0)

@@ -18,11 +18,12 @@ from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.validation import check_is_fitted
 
-from hypermargin import GradientSearchCV, LinearClassifier, _linear_train
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._linear import WHOLE, Refitted
-from hypermargin._prepare import prepare
+from hypermargin import GradientSearchCV, LinearClassifier
+from hypermargin._core.budget import Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
+from hypermargin.problems.linear import bundle
+from hypermargin.problems.linear.problem import WHOLE, Refitted
 
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_matrix}
 NAMES = np.array(["pear", "apple", "fig"], dtype=object)
@@ -112,7 +113,7 @@ def test_stopping_as_liblinear_does_is_good_enough(number, C):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("number", LOSSES)
 def test_many_features_are_trained_row_by_row(number, form, monkeypatch):
-    monkeypatch.setattr(_linear_train, "FEW", 0)
+    monkeypatch.setattr(bundle, "FEW", 0)
     estimator = with_epsilon(clone(LOSSES[number][0]))
     X, y = make_sparse(estimator, d=120)
     objective, expected = objectives(number, X, y, 1.0, 1e-4)
@@ -309,7 +310,9 @@ def test_the_machine_on_all_rows_is_trained_beside_the_folds():
 def test_a_refit_that_does_not_converge_is_left_to_scikit_learn(monkeypatch):
     X, y = data_for(LinearSVC())
     unfinished = Refitted(np.zeros((1, X.shape[1] + 1)), 1, converged=False)
-    monkeypatch.setattr("hypermargin._linear.LinearCrossValidation.refit", lambda *_: unfinished)
+    monkeypatch.setattr(
+        "hypermargin.problems.linear.problem.LinearCrossValidation.refit", lambda *_: unfinished
+    )
     mine, theirs = refitted(LinearSVC(random_state=0), X, y)
     assert_array_equal(mine.coef_, theirs.coef_)
 

@@ -5,12 +5,15 @@ import pytest
 from helpers import make_data
 from scipy import sparse
 
-from hypermargin._budget import Budget, Workers
-from hypermargin._lane_losses import LaneLoss
-from hypermargin._lanes import LANES, as_matrix
-from hypermargin._linear import _unit_dual
-from hypermargin._linear_train import Bundle
-from hypermargin._losses import Hinge, Logistic, Rows, SquaredHinge
+from hypermargin._core.budget import Budget, Workers
+from hypermargin.losses.base import Rows
+from hypermargin.losses.classification import Hinge, Logistic, SquaredHinge
+from hypermargin.losses.lanes import LaneLoss
+from hypermargin.problems.linear.bundle import Bundle
+from hypermargin.problems.linear.lanes import as_matrix
+from hypermargin.problems.linear.loops import LANES
+from hypermargin.problems.linear.problem import _unit_dual
+from hypermargin.problems.linear.train import train
 
 
 def bundle(loss, solver, d=4, form=np.asarray):
@@ -27,7 +30,7 @@ def bundle(loss, solver, d=4, form=np.asarray):
 def test_the_solver_that_is_asked_for_finds_the_same_machine(loss, d):
     found = [bundle(loss, solver, d) for solver in ("primal", "dual")]
     for one in found:
-        one.train(1e-9)
+        train(one, 1e-9)
         assert one.converged
     assert [one.dual for one in found] == [False, True]
     np.testing.assert_allclose(found[0].W, found[1].W, atol=1e-4)
@@ -53,8 +56,8 @@ def test_sums_of_squares(form, columns):
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
 def test_truncated_steps_lead_to_the_same_machine(loss, form):
     exact, truncated = (bundle(loss, solver, form=form) for solver in ("primal", "truncated"))
-    exact.train(1e-9)
-    truncated.train(1e-9, path=True)
+    train(exact, 1e-9)
+    train(truncated, 1e-9, path=True)
     assert truncated.converged
     np.testing.assert_allclose(truncated.W, exact.W, atol=1e-6)
     B = np.random.default_rng(0).normal(size=exact.W.shape)

@@ -11,12 +11,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV
-from hypermargin._budget import Budget, Workers
-from hypermargin._kernels import RBF
-from hypermargin._low_rank import LowRankCrossValidation, landmark_order
-from hypermargin._objective import validation_loss
-from hypermargin._primal import line_search
-from hypermargin._problem import Column
+from hypermargin._core.budget import Budget, Workers
+from hypermargin.kernels.rbf import RBF
+from hypermargin.methods.objective import validation_loss
+from hypermargin.problems.base import Column
+from hypermargin.problems.landmarks.newton import line_search
+from hypermargin.problems.landmarks.problem import LowRankCrossValidation, landmark_order
 
 KERNEL_PARAMS = {
     "rbf": {"gamma": 0.3},
@@ -71,8 +71,8 @@ def test_gradients_are_exact_when_kernel_values_do_not_fit_into_memory(kind):
 
 
 def test_machines_that_share_a_preconditioner_have_exact_gradients(monkeypatch):
-    monkeypatch.setattr("hypermargin._primal.DIRECT", 0.0)
-    monkeypatch.setattr("hypermargin._primal.SAMPLE", (1, 1))
+    monkeypatch.setattr("hypermargin.problems.landmarks.newton.DIRECT", 0.0)
+    monkeypatch.setattr("hypermargin.problems.landmarks.features.SAMPLE", (1, 1))
     problem, params = problem_of("svc", "rbf", n=150, rank=25)
     assert_gradient(problem, params)
 
@@ -189,7 +189,9 @@ def test_a_kernel_that_is_not_finite_is_refused_and_the_search_goes_on(n_workers
             block *= np.nan if params["gamma"] > 1.0 else 1.0
             return block
 
-    monkeypatch.setattr("hypermargin._primal.BLOCK_BYTES", 1)  # chunks for both workers
+    monkeypatch.setattr(
+        "hypermargin.problems.landmarks.features.BLOCK_BYTES", 1
+    )  # chunks for both workers
     problem, params = problem_of("svc", "rbf", n=200, rank=20, workers=Workers(n_workers))
     low, budget = problem.prepared.problem, Budget()
     low.kernel = Breaking()

@@ -26,9 +26,6 @@ from hypermargin import (
     check_gradient,
     criteria,
 )
-from hypermargin._losses import CLASSIFICATION, PART, REGRESSION
-from hypermargin._objective import validation_loss
-from hypermargin._ranking import SmoothCounts
 from hypermargin.criteria import (
     CRITERIA,
     ExpectedCost,
@@ -38,6 +35,10 @@ from hypermargin.criteria import (
     WeightedError,
     criterion_for,
 )
+from hypermargin.criteria.ranking import SmoothCounts
+from hypermargin.losses import CLASSIFICATION, REGRESSION
+from hypermargin.losses.base import PART
+from hypermargin.methods.objective import validation_loss
 
 OF_CLASSES = [name for name, criterion in CRITERIA.items() if criterion.for_classifiers]
 OF_NUMBERS = [name for name in CRITERIA if name not in OF_CLASSES]

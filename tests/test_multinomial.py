@@ -19,11 +19,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from hypermargin import GradientSearchCV, _linear, _multinomial, value_and_grad
-from hypermargin._adapters import read_model
-from hypermargin._budget import Budget, Workers
-from hypermargin._linear import WHOLE
-from hypermargin._prepare import prepare
+from hypermargin import GradientSearchCV, value_and_grad
+from hypermargin._core.budget import Budget, Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
+from hypermargin.problems.linear import multinomial
+from hypermargin.problems.linear import problem as linear
+from hypermargin.problems.linear.problem import WHOLE
 
 CV = KFold(3, shuffle=True, random_state=0)
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_matrix}
@@ -64,7 +66,7 @@ def problem_of(estimator, X, y, tuned=("C",), n_jobs=1, **fit_params):
 
 @pytest.fixture(params=PRECONDITIONERS)
 def preconditioner(request, monkeypatch):
-    monkeypatch.setattr(_multinomial, "FACTORED", PRECONDITIONERS[request.param])
+    monkeypatch.setattr(multinomial, "FACTORED", PRECONDITIONERS[request.param])
     return request.param
 
 
@@ -101,7 +103,7 @@ def test_outputs_on_validation_rows_are_scikit_learns(n_classes, form):
 
 
 def test_single_precision_is_good_enough(monkeypatch, preconditioner):
-    monkeypatch.setattr(_linear, "MANY", 0)
+    monkeypatch.setattr(linear, "MANY", 0)
     X, y = data_of(5, n=200)
     problem = problem_of(EXACT, X, y)
     coarse, exact = (problem.evaluate({"C": 1.0}, tol=tol) for tol in (1e-4, 1e-10))
@@ -120,7 +122,7 @@ def test_more_features_than_rows(preconditioner):
 
 
 def test_threads_give_the_same_outputs(monkeypatch):
-    monkeypatch.setattr("hypermargin._lanes.LEAST", 0)
+    monkeypatch.setattr("hypermargin.problems.linear.lanes.LEAST", 0)
     X, y = data_of(5, n=400)
     for form in FORMS.values():
         one, two = (

@@ -12,9 +12,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, SVR
 
 from hypermargin import KernelSVC, KernelSVR
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._prepare import prepare
+from hypermargin._core.budget import Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
 
 
 def problem_of(estimator, X, y, rank=None):

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, SVR, LinearSVC
 
 from hypermargin import GradientSearchCV, KernelSVC, value_and_grad
-from hypermargin._adapters import read_model
+from hypermargin.adapters.model import read_model
 
 
 class Half(SVC):

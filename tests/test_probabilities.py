@@ -12,7 +12,7 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC, LinearSVC
 
 from hypermargin import GradientSearchCV
-from hypermargin._probability import calibrated
+from hypermargin.criteria.probability import calibrated
 
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 

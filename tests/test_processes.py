@@ -12,10 +12,10 @@ import threading
 import pytest
 
 import hypermargin
-from hypermargin import _budget
-from hypermargin._budget import cached, one_blas_thread
-from hypermargin._compiled import compiled
-from hypermargin._gram import SPARE
+from hypermargin._core import budget as _budget
+from hypermargin._core.budget import cached, one_blas_thread
+from hypermargin._core.compiled import compiled
+from hypermargin.kernels.gram import SPARE
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 

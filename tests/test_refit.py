@@ -25,8 +25,8 @@ from sklearn.svm import SVC, SVR, NuSVC
 from sklearn.utils.validation import check_is_fitted
 
 from hypermargin import GradientSearchCV
-from hypermargin._problem import Solution
-from hypermargin._refit import can_install, solved_by
+from hypermargin.problems.base import Solution
+from hypermargin.search.refit import can_install, solved_by
 
 NAMES = np.array(["pear", "apple", "fig", "quince"], dtype=object)
 COLUMNS = ["a", "b", "c", "d"]

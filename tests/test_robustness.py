@@ -24,8 +24,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-import hypermargin._block
-import hypermargin._train
+import hypermargin.problems.exact.block
+import hypermargin.problems.exact.train
 from hypermargin import GradientSearchCV, value_and_grad
 
 C = {"C": (0.1, 10.0)}
@@ -188,9 +188,11 @@ def test_what_the_search_does_not_apply_is_said():
 
 
 def test_training_that_does_not_converge_is_said(monkeypatch):
-    monkeypatch.setattr(hypermargin._train, "PATIENCE", 20)
-    monkeypatch.setattr(hypermargin._train, "CHUNK", 10)
-    monkeypatch.setattr(hypermargin._block.Block, "newton", lambda self, rounds: False)
+    monkeypatch.setattr(hypermargin.problems.exact.train, "PATIENCE", 20)
+    monkeypatch.setattr(hypermargin.problems.exact.train, "CHUNK", 10)
+    monkeypatch.setattr(
+        hypermargin.problems.exact.block.Block, "newton", lambda self, rounds: False
+    )
     X, y = make_data(2, n=100)
     with pytest.warns(ConvergenceWarning, match="did not converge"):
         search(SVC(), {"C": (50.0, 100.0)}).fit(X, y)

@@ -12,13 +12,14 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR
 
-from hypermargin._block import Effort
-from hypermargin._budget import Budget, Workers
-from hypermargin._gram import Gram
-from hypermargin._kernels import Points, Precomputed
-from hypermargin._losses import Dual
-from hypermargin._objective import validation_loss
-from hypermargin._train import Start, Trained, train
+from hypermargin._core.budget import Budget, Workers
+from hypermargin.kernels.gram import Gram
+from hypermargin.kernels.points import Points
+from hypermargin.kernels.precomputed import Precomputed
+from hypermargin.losses.base import Dual
+from hypermargin.methods.objective import validation_loss
+from hypermargin.problems.exact.block import Effort
+from hypermargin.problems.exact.train import Start, Trained, train
 
 
 def dual_objective(K, beta, dual):

@@ -7,9 +7,9 @@ from sklearn.model_selection import KFold
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._prepare import prepare
+from hypermargin._core.budget import Workers
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
 
 
 def evaluated(machine, X, y):

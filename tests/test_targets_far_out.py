@@ -9,10 +9,10 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.svm import SVR
 
 from hypermargin import KernelSVR
-from hypermargin._adapters import read_model
-from hypermargin._budget import Workers
-from hypermargin._prepare import prepare
-from hypermargin._spread import deviation, typical_deviation
+from hypermargin._core.budget import Workers
+from hypermargin._core.spread import deviation, typical_deviation
+from hypermargin.adapters.model import read_model
+from hypermargin.adapters.prepare import prepare
 from hypermargin.criteria import SmoothAbsoluteError
 
 REGRESSORS = {

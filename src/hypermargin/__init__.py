@@ -1,10 +1,10 @@
 """Tune support vector machines by gradients of the cross-validation loss."""
 
-from ._criterion import check_gradient
-from ._estimators import KernelSVC, KernelSVR
-from ._linear_estimators import LinearClassifier, LinearRegressor
-from ._primitive import value_and_grad
-from ._search import GradientSearchCV
+from .criteria.base import check_gradient
+from .estimators.kernel import KernelSVC, KernelSVR
+from .estimators.linear import LinearClassifier, LinearRegressor
+from .search.primitive import value_and_grad
+from .search.search import GradientSearchCV
 
 __version__ = "0.1.0"
 

@@ -1,0 +1,1 @@
+"""What everything stands on: spaces, time and threads, compiled helpers."""

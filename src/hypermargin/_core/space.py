@@ -1,0 +1,261 @@
+"""The space: named, bounded, scaled hyperparameters as one vector.
+
+The optimiser walks in scaled coordinates: one unit is a factor e of a logarithmic hyperparameter
+and an eighth of the range of a linear one, so that a step of one is a sensible step everywhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+Params = dict[str, float]  # values of hyperparameters by name
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Range and scale of one hyperparameter.
+
+    `drift` is the power of the sample size with which the best value is known to move; a search
+    that passes from a subsample to more rows shifts its start by it.  `lean` is the relative loss
+    per unit that a smaller value is worth on the smallest subsample, where large ones look better
+    than they are and cost time.  `usual` is where the best value mostly is, and where a search
+    looks first.
+    """
+
+    low: float
+    high: float
+    scale: str = "log"
+    drift: float = 0.0
+    lean: float = 0.0
+    usual: tuple[float, float] | None = None
+
+    @property
+    def unit(self) -> float:
+        return 1.0 if self.scale == "log" else (self.high - self.low) / 8.0
+
+    @property
+    def middle(self) -> float:
+        """The middle of the range in scaled coordinates."""
+        return 0.5 * (self.to_scaled(self.low) + self.to_scaled(self.high))
+
+    @property
+    def first_look(self) -> tuple[float, float]:
+        """Where to look first, in scaled coordinates: the usual part of the range, or all of it."""
+        low, high = self.to_scaled(self.low), self.to_scaled(self.high)
+        if self.usual is not None:
+            usual_low = max(low, self.to_scaled(max(self.usual[0], self.low)))
+            usual_high = min(high, self.to_scaled(min(self.usual[1], self.high)))
+            if usual_high - usual_low > 0.2 * min(high - low, 5.0):
+                return usual_low, usual_high
+        margin = 0.1 * (high - low)
+        return low + margin, high - margin
+
+    def to_scaled(self, value: float) -> float:
+        return float(np.log(value)) if self.scale == "log" else value / self.unit
+
+    def from_scaled(self, scaled: float) -> float:
+        value = np.exp(scaled) if self.scale == "log" else scaled * self.unit
+        # exp(log(high)) may exceed high by a rounding error
+        return float(np.clip(value, self.low, self.high))
+
+    def over(self, unit: float) -> Dimension:
+        """Return the same range for values that are given in units."""
+        usual = None if self.usual is None else (self.usual[0] / unit, self.usual[1] / unit)
+        return replace(self, low=self.low / unit, high=self.high / unit, usual=usual)
+
+    def slope(self, value: float) -> float:
+        """Return d value / d scaled."""
+        return value if self.scale == "log" else self.unit
+
+
+@dataclass(frozen=True)
+class Space:
+    """The continuous hyperparameters of one search, in a fixed order."""
+
+    dimensions: Mapping[str, Dimension]
+
+    def __len__(self) -> int:
+        return len(self.dimensions)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.dimensions)
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Return the bounds in scaled coordinates, one row (low, high) per hyperparameter."""
+        return np.array(
+            [(d.to_scaled(d.low), d.to_scaled(d.high)) for d in self.dimensions.values()]
+        ).reshape(-1, 2)
+
+    def params(self, theta: np.ndarray) -> dict[str, float]:
+        return {
+            name: d.from_scaled(t)
+            for (name, d), t in zip(self.dimensions.items(), theta, strict=True)
+        }
+
+    def pull(self, params: Mapping[str, float], gradient: Mapping[str, float]) -> np.ndarray:
+        """Return the gradient in scaled coordinates."""
+        return np.array([gradient[n] * d.slope(params[n]) for n, d in self.dimensions.items()])
+
+    def drift(self, theta: np.ndarray, ratio: float) -> np.ndarray:
+        """Move a point found on few rows to where it should be on `ratio` times as many."""
+        moved = theta + np.array([d.drift for d in self.dimensions.values()]) * np.log(ratio)
+        return np.clip(moved, *self.bounds.T)
+
+    @property
+    def lean(self) -> np.ndarray:
+        return np.array([d.lean for d in self.dimensions.values()])
+
+    def on_bound(self, params: Mapping[str, float]) -> dict[str, float]:
+        """Return the hyperparameters that sit on their bound, to within a thousandth of a unit."""
+        ends = {}
+        for name, d in self.dimensions.items():
+            for end in (d.low, d.high):
+                if abs(d.to_scaled(params[name]) - d.to_scaled(end)) < 1e-3:
+                    ends[name] = end
+        return ends
+
+
+def read_space(space: Any, defaults: Iterable[str]) -> list[tuple[dict, dict]]:
+    """Split what the user gave into (listed values, ranges), one pair per combination of values.
+
+    `defaults` names the hyperparameters that can be differentiated and is what `None` stands for.
+    """
+    if space is None:
+        return [({}, dict.fromkeys(defaults))]
+    if isinstance(space, Mapping):
+        space = [space]
+    if not isinstance(space, Sequence) or not all(isinstance(s, Mapping) for s in space):
+        raise TypeError(f"space must be None, a dict or a list of dicts; got {space!r}.")
+    if not space:
+        raise ValueError("space is an empty list; give at least one dict, or None.")
+    combinations = []
+    for part in space:
+        for name in part:
+            if not isinstance(name, str):
+                raise TypeError(f"space has the key {name!r}; keys must be names of parameters.")
+        # in the order of their names, as ParameterGrid goes through them
+        listed = {name: _values(name, v) for name, v in sorted(part.items()) if _is_list(v)}
+        ranges = {name: v for name, v in part.items() if name not in listed}
+        for values in itertools.product(*listed.values()):
+            combinations.append((dict(zip(listed, values, strict=True)), ranges))
+    return combinations
+
+
+def entries(name: str, spec: Any, by_part: bool) -> dict[str, Any]:
+    """Return the ranges of a parameter by where they are in the space.
+
+    One that has a value for each class or group may have a range for each that is named.
+    """
+    place = f"space[{name!r}]"
+    if not by_part or not isinstance(spec, Mapping):
+        return {place: spec}
+    for label, each in spec.items():
+        if _is_list(each):
+            raise ValueError(
+                f"{place}[{label!r}]={each!r} is a list, which is for whole parameters; give "
+                f"{place}=[{{{label!r}: ...}}, ...] or a range."
+            )
+    return {f"{place}[{label!r}]": each for label, each in spec.items()}
+
+
+def _is_list(value: Any) -> bool:
+    """Whether something is values to go through, as sequences are but for strings and ranges.
+
+    A tuple is a range if it has numbers for bounds, and no more than a scale beside them.
+    """
+    if not isinstance(value, tuple):
+        return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+    bounds, rest = value[:2], value[2:]
+    if len(bounds) < 2 or any(isinstance(bound, str) for bound in bounds):
+        return True
+    if not any(isinstance(bound, Real) and not isinstance(bound, bool) for bound in bounds):
+        return True
+    return bool(rest) and all(isinstance(each, Real) for each in rest)
+
+
+def _values(name: str, values: Any) -> list:
+    if len(values) == 0:
+        raise ValueError(f"space[{name!r}] is an empty list; give at least one value.")
+    if isinstance(values, np.ndarray) and values.ndim > 1:
+        raise ValueError(f"space[{name!r}] is an array of {values.ndim} dimensions; give one of 1.")
+    return list(values)
+
+
+def read_range(place: str, spec: Any, default: Dimension, sign: str) -> Dimension:
+    """Turn one entry of the user's space into a Dimension, or say what is wrong with it.
+
+    `place` is what messages call it, such as ``space['C']``; `sign` tells what the estimator
+    accepts: "positive", "non-negative" or "any" numbers, or a "fraction" between 0 and 1.
+    """
+    if spec is None:
+        return default
+    if hasattr(spec, "support"):
+        low, high, scale = _support(spec, sign)
+    elif isinstance(spec, tuple) and len(spec) in (2, 3):
+        low, high, scale = (*spec, None)[:3]
+    else:
+        error = ValueError if isinstance(spec, tuple) else TypeError  # as GridSearchCV says
+        raise error(
+            f"{place}={spec!r} is not understood; give (low, high), "
+            "(low, high, 'log' or 'linear'), a frozen scipy.stats distribution "
+            "or a list of values."
+        )
+    if scale is None:  # a range that reaches zero cannot be logarithmic
+        scale = default.scale if isinstance(low, Real) and low > 0 else "linear"
+    if scale not in ("log", "linear"):
+        raise ValueError(f"{place} has scale {scale!r}; it must be 'log' or 'linear'.")
+    for bound in (low, high):
+        if not isinstance(bound, Real) or isinstance(bound, bool) or not np.isfinite(bound):
+            raise ValueError(f"{place} has bound {bound!r}; it must be a finite number.")
+    if not low < high:
+        raise ValueError(
+            f"{place}=({low!r}, {high!r}) is empty; the lower bound must be "
+            "less than the upper bound."
+        )
+    if (sign == "positive" and low <= 0) or (sign == "non-negative" and low < 0):
+        raise ValueError(f"{place} has lower bound {low!r}; it must be {sign}.")
+    if sign == "fraction" and not 0 < low < high < 1:
+        raise ValueError(f"{place}=({low!r}, {high!r}) must be between 0 and 1.")
+    if scale == "log" and low <= 0:
+        raise ValueError(f"{place} has lower bound {low!r}; a logarithmic scale needs one above 0.")
+    return replace(default, low=float(low), high=float(high), scale=scale)
+
+
+def _support(distribution: Any, sign: str) -> tuple[float, float, str]:
+    """Return the range of a distribution, cut at 0.1 % tails where an end cannot be used."""
+    quantile = getattr(distribution, "ppf", None) or distribution.icdf
+    low, high = distribution.support()
+    if not np.isfinite(low) or (sign == "positive" and low <= 0):
+        low = quantile(1e-3)
+    high = high if np.isfinite(high) else quantile(1 - 1e-3)
+    name = getattr(getattr(distribution, "dist", distribution), "name", None)
+    name = name or type(distribution).__name__
+    scale = "log" if name.lower() in ("loguniform", "reciprocal") else "linear"
+    return float(low), float(high), scale
+
+
+def lattice(space: Space, n_points: int, whole: bool = False) -> Iterator[np.ndarray]:
+    """Yield spread points, those with the least of the first coordinate first.
+
+    They are where minima usually are, or with `whole` anywhere in the space.
+
+    Halton points: low-discrepancy in any dimension and the same on every run, so that two searches
+    on the same data look at the same places.
+    """
+    from scipy.stats import qmc
+
+    if not len(space):
+        yield np.empty(0)
+        return
+    usual = np.array([d.first_look for d in space.dimensions.values()])
+    low, high = (space.bounds if whole else usual).T
+    unit = qmc.Halton(len(space), scramble=False).random(n_points + 1)[1:]
+    yield from low + unit[np.argsort(unit[:, 0], kind="stable")] * (high - low)

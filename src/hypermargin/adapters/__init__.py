@@ -1,0 +1,1 @@
+"""What the parameters of an estimator mean to a problem."""

@@ -1,0 +1,381 @@
+"""What an adapter is: what the parameters of a scikit-learn estimator mean to a problem.
+
+An adapter names the loss and the kernel of an estimator, reads the values of its hyperparameters,
+splits its targets into the columns that its machines are trained on, and turns outputs into what
+`predict` and `decision_function` would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from .._core.space import Params
+from .._core.spread import typical_deviation
+from ..kernels import make_kernel
+from ..kernels.base import Kernel
+from ..losses import CLASSIFICATION, REGRESSION
+from ..losses.base import PART, Loss
+from ..losses.classification import SmoothHinge
+from ..problems.base import Column
+
+# why there may be no parts of a kind
+MISSING = {
+    "class": "is for classifiers",
+    "machine": "is for more than two classes, each of which has a machine; use C or class_cost",
+    "group": "needs the groups of the rows; give them to fit as cost_groups",
+}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets in the form that problems and criteria use.
+
+    y : class numbers for classifiers, shape (n,); floats (n, n_targets) for regressors
+    classes : the labels that the numbers stand for; None for regressors
+    scale : how far real targets typically deviate from their middle
+    groups : the labels of groups of rows that have hyperparameters of their own, if there are any
+    as_table : whether predictions of a single target have two dimensions, as y had
+    several : whether y has several labels, each of which is there (1) or not (-1)
+    """
+
+    y: np.ndarray
+    classes: np.ndarray | None
+    columns: list[Column]
+    scale: float
+    groups: np.ndarray | None = None
+    as_table: bool = False
+    several: bool = False
+    _numbers: dict[str, dict[Any, int]] = field(default_factory=dict, repr=False)
+
+    def labels(self, name: str) -> list:
+        """Return the labels of what a hyperparameter has a value for each of.
+
+        Machines have the labels of the classes that they tell from the rest.
+        """
+        found = self.groups if PART[name] == "group" else self.classes
+        if found is None or PART[name] not in self.columns[0].parts:
+            raise ValueError(f"{name} {MISSING[PART[name]]}.")
+        return found.tolist()
+
+    def numbers(self, name: str) -> dict[Any, int]:
+        """Return the number of every label."""
+        kind = PART[name]
+        if kind not in self._numbers:
+            self._numbers[kind] = {label: k for k, label in enumerate(self.labels(name))}
+        return self._numbers[kind]
+
+    def in_groups(self, cost_groups: Any) -> Targets:
+        """Return the targets with the group of every row, if groups are given."""
+        if cost_groups is None:
+            return self
+        given = np.asarray(cost_groups)
+        if given.ndim != 1 or len(given) != len(self.y):
+            raise ValueError(
+                f"cost_groups has the shape {given.shape}; give a label for each of the "
+                f"{len(self.y)} rows."
+            )
+        if any(map(is_missing, given.tolist())):
+            raise ValueError("cost_groups has missing labels; give the rows without one a label.")
+        try:
+            groups, number = np.unique(given, return_inverse=True)
+        except TypeError:
+            raise ValueError(
+                "cost_groups has labels of several types; use numbers or strings."
+            ) from None
+        columns = [replace(c, parts={**c.parts, "group": number}) for c in self.columns]
+        return replace(self, columns=columns, groups=groups, _numbers={})
+
+
+class Adapter:
+    """How one kind of estimator is trained, tuned and read."""
+
+    estimator: type[BaseEstimator]
+    # names of the loss's hyperparameters by part, by what the estimator calls them
+    by_part: ClassVar[dict[str, str]] = {}
+    # whether a threshold for two classes is tuned by moving outputs, and is no parameter of it
+    wraps_threshold: ClassVar[bool] = False
+    # which numbers the estimator accepts for a hyperparameter; any, where it is not listed
+    signs: ClassVar[dict[str, str]] = {
+        "C": "positive",
+        "gamma": "positive",
+        "alpha": "positive",
+        "epsilon": "non-negative",
+        "quantile": "fraction",
+        "class_cost": "positive",
+        "class_weight": "positive",
+        "margin": "positive",
+        "machine_cost": "positive",
+        "group_cost": "positive",
+        "group_epsilon": "positive",
+    }
+
+    linear: ClassVar[bool] = False  # whether it has no kernel
+    # whether, in a column of one class against the rest, the weights of all classes count
+    weighs_others: ClassVar[bool] = True
+
+    def loss(self, estimator: Any) -> Loss:
+        raise NotImplementedError
+
+    def refuse(self, estimator: Any) -> str | None:
+        """Return what keeps an estimator from being differentiated, if anything does."""
+        return None
+
+    def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the outputs that criteria read, and T if they are outputs @ T.
+
+        Criteria of classifiers read one output for each pair of classes.
+        """
+        return outputs, None
+
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the outputs of a model that knows some of the classes only, two at the least."""
+        raise NotImplementedError
+
+    def kernel(self, estimator: Any) -> Kernel:
+        return make_kernel(estimator.kernel, estimator.degree)
+
+    def scalars(self, estimator: Any) -> tuple[str, ...]:
+        """Return the names of all hyperparameters that are single numbers."""
+        return (*self.loss(estimator).hyperparameters, *self.kernel(estimator).hyperparameters)
+
+    def hyperparameters(self, estimator: Any) -> tuple[str, ...]:
+        """Return the names of what is tuned where nothing is said."""
+        knobs = self.knobs(estimator)
+        return tuple(name for name in self.scalars(estimator) if name not in knobs)
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        """Return the names of what is tuned only on demand; `threshold` moves outputs."""
+        return ()
+
+    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+        """Return hyperparameters by part, by the names of the loss.
+
+        They are what parts have that are not among those tuned.
+        """
+        return {}
+
+    def assemble(self, name: str, values: dict[Any, float]) -> Any:
+        """Return a parameter of the estimator that has these values, by label."""
+        return values
+
+    def values(self, estimator: Any) -> Params:
+        """Return the hyperparameters that are plain numbers."""
+        found = {name: getattr(estimator, name) for name in self.scalars(estimator)}
+        return {name: float(v) for name, v in found.items() if isinstance(v, Real)}
+
+    def gamma(self, estimator: Any, X: Any) -> float:
+        """Return the gamma that the estimator would use when it is fitted on X."""
+        raise NotImplementedError
+
+    def tol(self, estimator: Any) -> float:
+        """Return the optimality gap to train to, in units of the targets."""
+        return 1e-3
+
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        """Return reasons why the refitted estimator may differ from what the search has seen."""
+        return []
+
+    def targets(self, y: Any) -> Targets:
+        raise NotImplementedError
+
+    def check_targets(self, estimator: Any, targets: Targets) -> None:
+        """Say so if an estimator cannot be trained on such targets."""
+
+    def class_weight(
+        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+    ) -> np.ndarray | float:
+        """Return the factors on the weights of training rows with targets y."""
+        return 1.0
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
+        """Return the outputs of a fitted estimator's machines."""
+        found = estimator.predict(X)
+        return found.reshape(len(found), -1)
+
+
+class WeightedClasses:
+    """Classifiers whose classes have weights, and that a threshold can be put around."""
+
+    by_part: ClassVar[dict[str, str]] = {"class_weight": "class_cost"}
+    wraps_threshold: ClassVar[bool] = True
+    # whether "balanced" counts rows by their weights
+    balances_weights: ClassVar[bool] = False
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return ("class_weight", "threshold")
+
+    def class_weight(
+        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+    ) -> np.ndarray:
+        classes, present = np.asarray(targets.classes), np.unique(y)
+        counted = weight if self.balances_weights else None
+        per_class = np.ones(len(classes))
+        per_class[present] = compute_class_weight(
+            estimator.class_weight, classes=classes[present], y=classes[y], sample_weight=counted
+        )
+        return per_class[y]
+
+    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+        if "class_weight" not in tuned:  # they are in the weights of the rows
+            return {}
+        labels = np.asarray(targets.classes)
+        weights = compute_class_weight(estimator.class_weight, classes=labels, y=labels[targets.y])
+        return {f"class_cost[{k}]": float(weight) for k, weight in enumerate(weights)}
+
+
+class OwnParts:
+    """Estimators of our own, with hyperparameters by part that have the names of the loss's."""
+
+    by_part: ClassVar[dict[str, str]] = {}
+
+    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+        values, known = {}, self.loss(estimator).by_part
+        for name in self.by_part:
+            given = getattr(estimator, name)
+            if given is None:
+                continue
+            if name not in known:
+                if np.any(np.not_equal(given, 1.0)):
+                    raise ValueError(
+                        f"{name}={given!r} has no effect with loss={estimator.loss!r}."
+                    )
+                continue
+            for k, value in enumerate(by_label(name, given, targets.numbers(name))):
+                values[f"{name}[{k}]"] = value
+        return values
+
+    def loss(self, estimator: Any) -> Loss:
+        raise NotImplementedError
+
+
+class OwnKnobs(OwnParts):
+    """Classifiers of our own: a choice of losses, costs and margins by class, a threshold."""
+
+    by_part: ClassVar[dict[str, str]] = {n: n for n in ("class_cost", "margin", "group_cost")}
+    wraps_threshold: ClassVar[bool] = False
+
+    def loss(self, estimator: Any) -> Loss:
+        if estimator.loss == "smooth_hinge":
+            return SmoothHinge(estimator.mu)
+        return CLASSIFICATION[estimator.loss]()
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        known = self.loss(estimator).by_part
+        return (*(name for name in self.by_part if name in known), "threshold")
+
+    def class_weight(
+        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+    ) -> np.ndarray:
+        return np.ones(len(y))
+
+    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+        values = super().values_by_part(estimator, targets, tuned)
+        if len(np.asarray(targets.classes)) == 2:
+            values["threshold"] = float(estimator.threshold)
+        return values
+
+
+class OwnLosses(OwnParts):
+    """Regressors of our own: a choice of losses, costs and tubes by group."""
+
+    by_part: ClassVar[dict[str, str]] = {n: n for n in ("group_cost", "group_epsilon")}
+
+    def loss(self, estimator: Any) -> Loss:
+        return REGRESSION[estimator.loss]()
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        known = self.loss(estimator).by_part
+        quantile = ("quantile",) if estimator.loss == "pinball" else ()
+        return (*quantile, *(name for name in self.by_part if name in known))
+
+
+class SingleTarget:
+    """Regressors with one target."""
+
+    def targets(self, y: Any) -> Targets:
+        y = column_or_1d(y, warn=True).astype(float)
+        everyone = np.ones(len(y), dtype=bool)
+        column = Column(everyone, y, {})
+        return Targets(y[:, None], None, [column], typical_deviation(y) or 1.0)
+
+
+class ManyTargets:
+    """Regressors with one machine for each target."""
+
+    def targets(self, y: Any) -> Targets:
+        y = np.asarray(y, dtype=float)
+        table = y.reshape(len(y), -1)
+        everyone = np.ones(len(y), dtype=bool)
+        columns = [Column(everyone, column, {}) for column in table.T.copy()]
+        scale = max(typical_deviation(column.target) for column in columns) or 1.0
+        return Targets(table, None, columns, scale)
+
+
+def read_classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of labels, and the number of each label's class."""
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    classes, numbers = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has one class only ({classes.tolist()[0]!r}); "
+            "the number of classes has to be greater than one."
+        )
+    return classes, numbers
+
+
+def by_label(name: str, given: Any, labels: Mapping[Any, int]) -> list[float]:
+    """Read a parameter that has a value for each part, or say what is wrong with it."""
+    values: list[Any]
+    if isinstance(given, Real):
+        values = [given] * len(labels)
+    elif hasattr(given, "items"):  # a dict, or a series of pandas
+        given = dict(given.items())
+        # some of the rows, as in a fold, need not be of all groups or classes that are named
+        named = labels.keys() & given.keys()
+        if not named or (PART[name] != "group" and len(named) < len(labels)):
+            check_labels(name, given, labels)
+        values = [given.get(label, 1.0) for label in labels]
+    else:
+        values = list(given)
+        if len(values) != len(labels):
+            raise ValueError(
+                f"{name}={given!r} has {len(values)} values, but there are {len(labels)} "
+                f"{plural(name)}."
+            )
+    for value in values:
+        if not isinstance(value, Real) or not np.isfinite(float(value)) or value <= 0:
+            raise ValueError(f"{name}={given!r} has the value {value!r}; it must be positive.")
+    return [float(value) for value in values]
+
+
+def is_missing(label: Any) -> bool:
+    """Whether a label is None, not a number, or what pandas has in their place."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
+
+
+def plural(name: str) -> str:
+    """Return what a hyperparameter by part has a value for each of."""
+    return "groups" if PART.get(name) == "group" else "classes"
+
+
+def check_labels(name: str, given: Mapping, labels: Mapping[Any, int]) -> None:
+    """Say so if something that is given by part names none, or one that there is not."""
+    parts, known = plural(name.rpartition("__")[2]), list(labels)
+    if not given:
+        raise ValueError(f"{name} is an empty dict; name at least one of the {parts} {known}.")
+    for label in given:
+        if label not in labels:
+            raise ValueError(f"{name} names {label!r}, which is none of the {parts} {known}.")

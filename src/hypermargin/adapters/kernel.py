@@ -1,0 +1,149 @@
+"""Adapters of kernel machines: SVC, SVR, KernelRidge, and our own KernelSVC and KernelSVR."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, SVR
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from ..kernels import make_kernel
+from ..kernels.base import Kernel
+from ..losses.base import Loss
+from ..losses.classification import Hinge
+from ..losses.regression import EpsilonInsensitive, Squared
+from ..problems.base import Column
+from .base import (
+    Adapter,
+    ManyTargets,
+    OwnKnobs,
+    OwnLosses,
+    SingleTarget,
+    Targets,
+    WeightedClasses,
+    read_classes,
+)
+
+
+class _Libsvm:
+    """What SVC and SVR have in common: gamma="scale" and "auto", tol, max_iter."""
+
+    def gamma(self, estimator: Any, X: Any) -> float:
+        if estimator.gamma == "auto":
+            return 1.0 / X.shape[1]
+        if estimator.gamma != "scale":
+            raise ValueError(
+                f"gamma={estimator.gamma!r} is not understood; give 'scale', 'auto' or a number."
+            )
+        is_sparse = sparse.issparse(X)
+        variance = X.multiply(X).mean() - X.mean() ** 2 if is_sparse else X.var()
+        return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
+
+    def tol(self, estimator: Any) -> float:
+        return float(estimator.tol)
+
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        found = []
+        if estimator.max_iter != -1:
+            found.append(f"max_iter={estimator.max_iter} is not applied in the search")
+        if estimator.tol > 0.05 * targets.scale:
+            found.append(
+                f"tol={estimator.tol:g} is coarse for a target that typically deviates by "
+                f"{targets.scale:.2g}: scale y, or lower tol"
+            )
+        return found
+
+
+class SVCAdapter(_Libsvm, WeightedClasses, Adapter):
+    """One machine per pair of classes, an output above zero speaking for the second class."""
+
+    estimator = SVC
+
+    def loss(self, estimator: Any) -> Loss:
+        return Hinge()
+
+    def targets(self, y: Any) -> Targets:
+        classes, numbers = read_classes(y)
+        columns = [
+            Column(
+                (numbers == i) | (numbers == j),
+                np.where(numbers == j, 1.0, -1.0),
+                {"class": numbers},
+                (i, j),
+            )
+            for i, j in combinations(range(len(classes)), 2)
+        ]
+        return Targets(numbers, classes, columns, 1.0)
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if len(classes) == 2:
+            return classes[(outputs[:, 0] > 0).astype(int)]
+        if estimator.break_ties and estimator.decision_function_shape == "ovr":
+            return classes[self.decision_function(estimator, outputs, classes).argmax(axis=1)]
+        votes = np.zeros((len(outputs), len(classes)))
+        for p, (i, j) in enumerate(combinations(range(len(classes)), 2)):
+            votes[:, i] += outputs[:, p] < 0
+            votes[:, j] += outputs[:, p] >= 0
+        return classes[votes.argmax(axis=1)]
+
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        pairs = combinations(range(len(known)), 2)
+        return outputs[:, [bool(known[i] and known[j]) for i, j in pairs]]
+
+    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
+        if len(estimator.classes_) == 2:
+            return estimator.decision_function(X)[:, None]
+        pairs = copy(estimator)
+        pairs.decision_function_shape = "ovo"
+        return -pairs.decision_function(X)
+
+    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if len(classes) == 2:
+            return outputs[:, 0]
+        if estimator.decision_function_shape == "ovr":
+            return _ovr_decision_function(outputs > 0, outputs, len(classes))
+        return -outputs
+
+
+class SVRAdapter(SingleTarget, _Libsvm, Adapter):
+    estimator = SVR
+
+    def loss(self, estimator: Any) -> Loss:
+        return EpsilonInsensitive()
+
+
+class KernelRidgeAdapter(ManyTargets, Adapter):
+    estimator = KernelRidge
+
+    def loss(self, estimator: Any) -> Loss:
+        return Squared()
+
+    def targets(self, y: Any) -> Targets:
+        return replace(super().targets(y), as_table=np.ndim(y) == 2)
+
+    def kernel(self, estimator: Any) -> Kernel:
+        name = "poly" if estimator.kernel == "polynomial" else estimator.kernel
+        return make_kernel(name, estimator.degree)
+
+    def gamma(self, estimator: Any, X: Any) -> float:
+        return 1.0 / X.shape[1]
+
+
+class KernelSVCAdapter(OwnKnobs, SVCAdapter):
+    """As SVC, with the losses, costs, margins and threshold of our own classifier."""
+
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        return []
+
+
+class KernelSVRAdapter(OwnLosses, SVRAdapter):
+    """As SVR, with the losses of our own regressor."""
+
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        return []

@@ -1,0 +1,298 @@
+"""Adapters of linear machines: LinearSVC, LinearSVR, LogisticRegression, Ridge, RidgeClassifier.
+
+With more than two classes there is one machine for each class against the rest, but for
+LogisticRegression, whose classes have one machine together.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import type_of_target
+
+from ..losses.base import NAMELESS, Loss
+from ..losses.classification import Hinge, Logistic, SquaredHinge
+from ..losses.regression import EpsilonInsensitive, Squared, SquaredEpsilonInsensitive
+from ..problems.base import Column
+from .base import (
+    Adapter,
+    ManyTargets,
+    OwnKnobs,
+    OwnLosses,
+    SingleTarget,
+    Targets,
+    WeightedClasses,
+    read_classes,
+)
+
+
+class LinearAdapter(Adapter):
+    """What linear estimators have in common: no kernel, and a bias among the features."""
+
+    linear = True
+    installs: ClassVar[bool] = True  # whether `fit` sets no more than `install` does
+
+    def scalars(self, estimator: Any) -> tuple[str, ...]:
+        return self.loss(estimator).hyperparameters
+
+    def tol(self, estimator: Any) -> float:
+        # LIBLINEAR cross-validates to 1e-2, as curves do here; the refit has the estimator's own
+        return 1e-3
+
+    def intercept(self, estimator: Any) -> tuple[float, float]:
+        """Return the constant that stands for the bias, and how much its weight is penalised."""
+        return float(estimator.fit_intercept), 0.0
+
+    def solver(self, estimator: Any) -> str | None:
+        """Return "primal" or "dual" if the estimator says which, else None."""
+        return None
+
+    def couples(self, targets: Targets) -> bool:
+        """Whether the outputs are those of one machine, which cannot be trained one by one."""
+        return False
+
+    def install(
+        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
+    ) -> None:
+        """Set what `fit` would set from weights with the bias last; `dtype` is that of the data."""
+        raise NotImplementedError
+
+
+class _Liblinear(LinearAdapter):
+    def solver(self, estimator: Any) -> str | None:
+        asked = getattr(estimator, "dual", "auto")
+        return None if asked == "auto" else "dual" if asked else "primal"
+
+    def intercept(self, estimator: Any) -> tuple[float, float]:
+        if not estimator.fit_intercept:
+            return 0.0, 1.0
+        return float(estimator.intercept_scaling), 1.0
+
+    def install(
+        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
+    ) -> None:
+        estimator.coef_ = np.ascontiguousarray(weights[:, :-1])
+        estimator.intercept_ = weights[:, -1].copy() if estimator.fit_intercept else 0.0
+        estimator.n_iter_ = max(n_iter, 1)
+        if targets.classes is not None:
+            estimator.classes_ = targets.classes
+        else:
+            estimator.coef_ = estimator.coef_[0]
+
+
+class _OneAgainstRest(WeightedClasses):
+    """Classifiers with one machine for each class, a positive output speaking for it."""
+
+    def targets(self, y: Any) -> Targets:
+        classes, numbers = read_classes(y)
+        everyone = np.ones(len(numbers), dtype=bool)
+        if len(classes) == 2:
+            column = Column(everyone, 2.0 * numbers - 1.0, {"class": numbers})
+            return Targets(numbers, classes, [column], 1.0)
+        columns = [
+            Column(
+                everyone,
+                np.where(numbers == k, 1.0, -1.0),
+                {"class": self.parts(numbers, k), "machine": np.full(len(numbers), k)},
+                (k,),
+            )
+            for k in range(len(classes))
+        ]
+        return Targets(numbers, classes, columns, 1.0)
+
+    def parts(self, numbers: np.ndarray, k: int) -> np.ndarray:
+        """Return the class whose hyperparameters rows have in the machine of class k."""
+        return numbers
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if len(classes) == 2:
+            return classes[(outputs[:, 0] > 0).astype(int)]
+        return classes[outputs.argmax(axis=1)]
+
+    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return outputs[:, 0] if len(classes) == 2 else outputs
+
+    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
+        found = estimator.decision_function(X)
+        return found.reshape(len(found), -1)
+
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        found = outputs[:, known]
+        # two machines that tell the same two classes apart are each other's mirror image
+        return found if found.shape[1] > 2 else 0.5 * (found[:, 1:] - found[:, :1])
+
+    def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the differences of outputs: the class with the largest output wins all of its."""
+        n = outputs.shape[1]
+        if n == 1:
+            return outputs, None
+        T = np.zeros((n, n * (n - 1) // 2))
+        for p, (i, j) in enumerate(combinations(range(n), 2)):
+            T[i, p], T[j, p] = -1.0, 1.0
+        return outputs @ T, T
+
+
+class LinearSVCAdapter(_OneAgainstRest, _Liblinear):
+    estimator = LinearSVC
+    balances_weights = True
+    weighs_others = False
+
+    def loss(self, estimator: Any) -> Loss:
+        return Hinge() if estimator.loss == "hinge" else SquaredHinge()
+
+    def parts(self, numbers: np.ndarray, k: int) -> np.ndarray:
+        return np.where(numbers == k, k, NAMELESS)  # LIBLINEAR weighs the one class only
+
+    def refuse(self, estimator: Any) -> str | None:
+        if estimator.penalty != "l2":
+            return f"penalty={estimator.penalty!r}; use 'l2'"
+        if estimator.multi_class != "ovr":
+            return f"multi_class={estimator.multi_class!r}; use 'ovr'"
+        if estimator.loss == "hinge" and estimator.dual is False:
+            return "loss='hinge' and dual=False; use dual='auto'"
+        return None
+
+
+class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
+    estimator = LogisticRegression
+    balances_weights = True
+
+    def loss(self, estimator: Any) -> Loss:
+        return Logistic()
+
+    def couples(self, targets: Targets) -> bool:
+        return len(targets.columns) > 1
+
+    def check_targets(self, estimator: Any, targets: Targets) -> None:
+        ovr = estimator.solver == "liblinear" or getattr(estimator, "multi_class", None) == "ovr"
+        if ovr and self.couples(targets):
+            asked = "solver='liblinear'" if estimator.solver == "liblinear" else "multi_class='ovr'"
+            raise ValueError(
+                f"y has {len(targets.columns)} classes, which LogisticRegression with {asked} "
+                "does not tell apart together; use solver='lbfgs', or "
+                "LinearClassifier(loss='logistic') for one class against the rest."
+            )
+
+    def intercept(self, estimator: Any) -> tuple[float, float]:
+        if not estimator.fit_intercept:
+            return 0.0, 1.0
+        if estimator.solver == "liblinear":
+            return float(estimator.intercept_scaling), 1.0
+        return 1.0, 0.0
+
+    def refuse(self, estimator: Any) -> str | None:
+        penalty = getattr(estimator, "penalty", "l2")
+        if penalty not in ("l2", "deprecated"):
+            return f"penalty={penalty!r}; use 'l2'"
+        if getattr(estimator, "l1_ratio", None):
+            return f"l1_ratio={estimator.l1_ratio!r}; use 0"
+        return None
+
+    def install(
+        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
+    ) -> None:
+        liblinear = estimator.solver == "liblinear"
+        weights = weights if liblinear else weights.astype(dtype)
+        estimator.coef_ = np.ascontiguousarray(weights[:, :-1])
+        estimator.intercept_ = weights[:, -1].copy()
+        if not estimator.fit_intercept:
+            estimator.intercept_ = 0.0 if liblinear else np.zeros(len(weights), dtype=dtype)
+        estimator.n_iter_ = np.array([max(n_iter, 1)], dtype=np.int32)
+        estimator.classes_ = np.asarray(targets.classes)
+
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        found = super().narrowed(outputs, known)
+        return found if found.shape[1] > 1 else 2.0 * found  # the difference of two logits
+
+    def probabilities(self, outputs: np.ndarray) -> np.ndarray:
+        """Return the model's own probabilities."""
+        if outputs.shape[1] > 1:
+            return softmax(outputs, axis=1)
+        return np.hstack([expit(-outputs), expit(outputs)])
+
+
+class LinearClassifierAdapter(OwnKnobs, _OneAgainstRest, _Liblinear):
+    by_part: ClassVar[dict[str, str]] = {**OwnKnobs.by_part, "machine_cost": "machine_cost"}
+
+    def install(
+        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
+    ) -> None:
+        super().install(estimator, weights, n_iter, targets, dtype)
+        estimator.calibration_ = None  # until a search has fitted one
+
+
+class LinearRegressorAdapter(OwnLosses, SingleTarget, _Liblinear):
+    """As LinearSVR, with the losses of our own regressor."""
+
+
+class LinearSVRAdapter(SingleTarget, _Liblinear):
+    estimator = LinearSVR
+
+    def loss(self, estimator: Any) -> Loss:
+        squared = estimator.loss == "squared_epsilon_insensitive"
+        return SquaredEpsilonInsensitive() if squared else EpsilonInsensitive()
+
+    def refuse(self, estimator: Any) -> str | None:
+        if estimator.loss == "epsilon_insensitive" and estimator.dual is False:
+            return "loss='epsilon_insensitive' and dual=False; use dual='auto'"
+        return None
+
+
+class RidgeAdapter(ManyTargets, LinearAdapter):
+    estimator = Ridge
+    installs = False
+
+    def loss(self, estimator: Any) -> Loss:
+        return Squared()
+
+    def refuse(self, estimator: Any) -> str | None:
+        return "positive=True; use False" if estimator.positive else None
+
+
+class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
+    estimator = RidgeClassifier
+    installs = False
+    by_part: ClassVar[dict[str, str]] = {}
+
+    def loss(self, estimator: Any) -> Loss:
+        return Squared()
+
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        return ("threshold",)
+
+    def refuse(self, estimator: Any) -> str | None:
+        return "positive=True; use False" if estimator.positive else None
+
+    def targets(self, y: Any) -> Targets:
+        """Several labels that a row has or has not are targets of their own: y has no classes."""
+        if type_of_target(y) != "multilabel-indicator":
+            return super().targets(y)
+        signs = np.where(np.asarray(y) > 0, 1.0, -1.0)
+        everyone = np.ones(len(signs), dtype=bool)
+        columns = [Column(everyone, column, {}) for column in signs.T.copy()]
+        return Targets(signs, None, columns, 1.0, several=True)
+
+    def class_weight(
+        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+    ) -> np.ndarray:
+        if targets.several and estimator.class_weight is not None:
+            return compute_sample_weight(estimator.class_weight, (y > 0).astype(int))
+        if targets.several:
+            return np.ones(len(y))
+        return super().class_weight(estimator, y, targets, weight)
+
+    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if classes is None:
+            return (outputs > 0).astype(int)
+        return super().predict(estimator, outputs, classes)
+
+    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return (
+            outputs if classes is None else super().decision_function(estimator, outputs, classes)
+        )

@@ -1,0 +1,206 @@
+"""The list of adapters, and an estimator taken apart with one of them.
+
+To add an estimator, write its adapter in the file of its kind and list it here; the contract tests
+of adapters pick it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from .base import Adapter, Targets, check_labels
+from .kernel import (
+    KernelRidgeAdapter,
+    SVCAdapter,
+    SVRAdapter,
+)
+from .linear import (
+    LinearSVCAdapter,
+    LinearSVRAdapter,
+    LogisticRegressionAdapter,
+    RidgeAdapter,
+    RidgeClassifierAdapter,
+)
+
+# what a subclass may do in a way of its own, so that our outputs are not what it would say
+ANSWERS = ("fit", "predict", "decision_function", "predict_proba", "predict_log_proba", "score")
+
+ADAPTERS: list[Adapter] = [
+    SVCAdapter(),
+    SVRAdapter(),
+    KernelRidgeAdapter(),
+    LinearSVCAdapter(),
+    LinearSVRAdapter(),
+    LogisticRegressionAdapter(),
+    RidgeAdapter(),
+    RidgeClassifierAdapter(),
+]
+
+
+def register(adapter: Adapter, estimator: type[BaseEstimator]) -> None:
+    """List the adapter of an estimator; those of our own are trained by theirs."""
+    adapter.estimator = estimator
+    ADAPTERS.append(adapter)
+
+
+class NoAdapter(ValueError):
+    """An estimator is of a kind that cannot be searched."""
+
+
+class Transformers(Pipeline):
+    """What comes before a machine, fitted whether or not the last of them can tell."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Model:
+    """An estimator taken apart: the machine at its end, and what comes before it.
+
+    `prefix` is what the machine's parameters are called by in the whole ("svc__"), `paths` what the
+    transformers are called there, `threshold` one that wraps the whole and is not tuned.
+    """
+
+    whole: BaseEstimator
+    machine: Any
+    adapter: Adapter
+    prefix: str
+    transformers: Transformers | None
+    paths: tuple[str, ...] = ()
+    threshold: float | None = None
+
+    @property
+    def own_methods(self) -> tuple[str, ...]:
+        """Return what the machine, or a pipeline around it, does in a way of its own."""
+        parts = [(self.machine, self.adapter.estimator)]
+        around = self.whole
+        while isinstance(around, Pipeline):
+            parts.append((around, Pipeline))
+            around = around.steps[-1][1]
+        return tuple(n for n in ANSWERS if any(_has_own(part, base, n) for part, base in parts))
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:
+        """Return the names, in the whole, of what is tuned where nothing is said."""
+        names = self.adapter.hyperparameters(self.machine)
+        return tuple(self.prefix + name for name in names)
+
+    @property
+    def tunable(self) -> tuple[str, ...]:
+        """Return the names, in the whole, of all that can be differentiated."""
+        names = self.adapter.knobs(self.machine)
+        own = [n for n in names if not (n == "threshold" and self.adapter.wraps_threshold)]
+        whole = [n for n in names if n not in own]  # what wraps the whole has its own name
+        return (*self.hyperparameters, *(self.prefix + name for name in own), *whole)
+
+    @property
+    def wrapping(self) -> bool:
+        """Whether a threshold wraps the whole, because the machine has none."""
+        return self.adapter.wraps_threshold
+
+    def bare(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return params by the machine's own names."""
+        return {name.removeprefix(self.prefix): value for name, value in params.items()}
+
+    def sign(self, name: str) -> str:
+        """Return which numbers are accepted for a parameter of the whole."""
+        return self.adapter.signs.get(name.removeprefix(self.prefix), "any")
+
+    def is_by_part(self, name: str) -> bool:
+        """Whether a parameter of the whole has a value for each class, machine or group."""
+        return name.removeprefix(self.prefix) in self.adapter.by_part
+
+    def flat(self, name: str, given: Any, targets: Targets) -> dict[str, Any]:
+        """Return what is given for a parameter by flat names, such as ``class_cost[1]``.
+
+        A dict by label is for the parts that it names, anything else for every part.
+        """
+        if not self.is_by_part(name):
+            return {name: given}
+        base = self.adapter.by_part[name.removeprefix(self.prefix)]
+        numbers = targets.numbers(base)
+        if not isinstance(given, Mapping):
+            given = dict.fromkeys(numbers, given)
+        check_labels(name, given, numbers)
+        order = sorted(given, key=numbers.__getitem__)
+        return {f"{self.prefix}{base}[{numbers[label]}]": given[label] for label in order}
+
+    def nested(self, point: Mapping[str, float], targets: Targets) -> dict[str, Any]:
+        """Undo `flat`: values by part come as dicts by label."""
+        names = {base: name for name, base in self.adapter.by_part.items()}
+        found: dict[str, Any] = {}
+        for name, value in point.items():
+            base, bracket, number = name.removeprefix(self.prefix).partition("[")
+            if bracket:
+                label = targets.labels(base)[int(number[:-1])]
+                found.setdefault(self.prefix + names[base], {})[label] = value
+            else:
+                found[name] = value
+        return found
+
+    def assembled(
+        self, point: Mapping[str, float], values: Mapping[str, float], targets: Targets
+    ) -> dict[str, Any]:
+        """Return a point as parameters of the whole.
+
+        Of parameters by part, those of parts that are not in the point are among the values, or 1.
+        """
+        params = self.nested(point, targets)
+        found = {**values, **self.bare(point)}
+        for name in filter(self.is_by_part, params):
+            own = name.removeprefix(self.prefix)
+            labels = targets.labels(self.adapter.by_part[own])
+            flat = self.bare(self.flat(name, None, targets))
+            every = [found.get(each, 1.0) for each in flat]
+            params[name] = self.adapter.assemble(own, dict(zip(labels, every, strict=True)))
+        return params
+
+
+def _has_own(estimator: Any, base: type, name: str) -> bool:
+    """Whether a class between the estimator's and the base defines a method."""
+    order = type(estimator).__mro__
+    return any(name in vars(kind) for kind in order[: order.index(base)])
+
+
+def _is_of(machine: Any, adapter: Adapter) -> bool:
+    """Whether an adapter is for a machine.
+
+    LogisticRegressionCV, which has a search of its own, is a LogisticRegression without a C.
+    """
+    if not isinstance(machine, adapter.estimator):
+        return False
+    return not {"C", "alpha"}.isdisjoint(machine.get_params(deep=False))
+
+
+def read_model(estimator: Any) -> Model:
+    """Take an estimator apart, or say which kinds can be."""
+    steps: list[tuple[str, Any]] = []
+    machine, prefix = estimator, ""
+    while isinstance(machine, Pipeline):
+        *before, (name, last) = machine.steps
+        steps += [(prefix + n, t) for n, t in before if t is not None and t != "passthrough"]
+        machine, prefix = last, prefix + name + "__"
+    for adapter in ADAPTERS:
+        if _is_of(machine, adapter):
+            obstacle = adapter.refuse(machine)
+            if obstacle is not None:
+                raise ValueError(
+                    f"{type(machine).__name__} cannot be differentiated with {obstacle}."
+                )
+            paths = tuple(path for path, _ in steps)
+            if prefix.count("__") > 1:  # a path is no name of a step
+                steps = [(f"step{number}", t) for number, (_, t) in enumerate(steps)]
+            before = Transformers(steps) if steps else None
+            return Model(estimator, machine, adapter, prefix, before, paths)
+    what = repr(machine) if isinstance(machine, str) else type(machine).__name__
+    known = ", ".join(a.estimator.__name__ for a in ADAPTERS)
+    raise NoAdapter(
+        f"estimator={what} cannot be differentiated; use one of {known}, "
+        "or a Pipeline that ends in one of them."
+    )

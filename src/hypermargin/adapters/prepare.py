@@ -1,0 +1,221 @@
+"""From an estimator and data to a problem: input checks, folds, transformers inside folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from .._core.budget import Workers
+from .._core.space import Dimension
+from ..losses.base import COSTS, PART
+from ..problems.base import Design, Fold, Problem
+from ..problems.exact.problem import CrossValidation
+from ..problems.landmarks.problem import LowRankCrossValidation
+from ..problems.linear.multinomial import CoupledPart, Multinomial
+from ..problems.linear.problem import LinearCrossValidation
+from .base import Targets
+from .designs import own_design, shared_design
+from .folds import FitFailed, Split, make_folds, whole_fold
+from .input import check_inputs, row_weights, split_params
+from .linear import LinearAdapter
+from .model import Model
+
+THRESHOLD = Dimension(-4.0, 4.0, "linear", usual=(-1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A problem, and what is needed to read its outputs.
+
+    `splits` are the folds of the problem.  `foreign` are those that cannot be trained here, by
+    their numbers among all: what the estimator's own `fit` makes of them counts for the scores.
+    """
+
+    model: Model
+    problem: Problem
+    targets: Targets
+    splits: list[Split]
+    sample_weight: np.ndarray  # of training, ones where none was given
+    foreign: Mapping[int, tuple[Split, FitFailed]] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.targets.y)
+
+    @property
+    def n_folds(self) -> int:
+        return len(self.splits) + len(self.foreign)
+
+    def each_fold(self) -> list[tuple[int | None, Split]]:
+        """Return all folds in their order, with their numbers in the problem if they have one."""
+        own = iter(enumerate(self.splits))
+        return [
+            (None, self.foreign[number][0]) if number in self.foreign else next(own)
+            for number in range(self.n_folds)
+        ]
+
+    def contrasted(
+        self, outputs: Mapping[int, np.ndarray] | Sequence[np.ndarray], folds: Sequence[int]
+    ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Return what criteria read of the outputs of some folds, pooled.
+
+        Also returned is what turns a gradient on it into one on the outputs.  A class that a fold
+        does not know loses to all others by one, whatever the hyperparameters are.
+        """
+        read, T = np.concatenate([outputs[f] for f in folds]), None
+        if self.targets.classes is not None:
+            read, T = self.model.adapter.contrasted(read)
+        lost = [_lost(self.problem.folds[f].known) for f in folds]
+        if all(one is None for one in lost):
+            return read, lambda delta: delta if T is None else delta @ T.T
+        free = np.full(read.shape[1], np.nan)
+        fixed = np.repeat(
+            [free if one is None else one for one in lost], [len(outputs[f]) for f in folds], axis=0
+        )
+        moves = np.isnan(fixed)
+
+        def pull(delta: np.ndarray) -> np.ndarray:
+            delta = np.where(moves, delta, 0.0)
+            return delta if T is None else delta @ T.T
+
+        return np.where(moves, read, fixed), pull
+
+    def nested(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """Return values by flat names in the user's terms: those by part as dicts by label."""
+        return self.model.nested(values, self.targets)
+
+    def assembled(self, point: Mapping[str, float]) -> dict[str, Any]:
+        """Return a point as parameters of the estimator."""
+        return self.model.assembled(point, self.problem.values, self.targets)
+
+
+def _lost(known: np.ndarray | None) -> np.ndarray | None:
+    """Return the outputs of pairs with a class that is not known, NaN for the others."""
+    if known is None:
+        return None
+    pairs = np.array(list(combinations(range(len(known)), 2)))
+    first, second = known[pairs].T.astype(float)
+    return np.where((first == 1.0) & (second == 1.0), np.nan, second - first)
+
+
+def prepare(
+    model: Model,
+    X: Any,
+    y: Any,
+    splits: Sequence[Split],
+    fit_params: Mapping[str, Any],
+    tuned: Sequence[str],
+    memory: float,
+    workers: Workers,
+    rank: int | None = None,
+    seed: int = 0,
+) -> Prepared:
+    """Build the cross-validation problem of a model.
+
+    Parameters
+    ----------
+    splits : sequence of (train, test) row numbers
+    fit_params : dict
+        What `fit` of the whole estimator would get, `sample_weight` of the machine included.
+    tuned : sequence of str
+        The machine's hyperparameters that every evaluation will name.
+    rank, seed : int
+        Number of landmarks and the seed of their draw; None trains exactly, on all rows.
+    """
+    fit_params, own = split_params(model, fit_params)
+    given_y = y
+    X, y, targets, values = check_inputs(model, X, y, tuned, own)
+    sample_weight = row_weights(own.get("sample_weight"), len(targets.y))
+    values |= model.adapter.values_by_part(model.machine, targets, tuned)
+    if model.threshold is not None:
+        values["threshold"] = model.threshold
+    whole = whole_fold(model, targets, sample_weight, tuned)
+    folds, foreign = make_folds(model, targets, splits, sample_weight, tuned)
+    designs: list[Design] = []
+    if model.transformers is None:
+        trained = [splits[number] for number in folds]
+        designs = shared_design(model, X, trained, tuned, targets) if folds else []
+    else:
+        whole = None
+        for number in list(folds):
+            try:
+                designs.append(
+                    own_design(model, X, given_y, splits[number], len(designs), fit_params, tuned)
+                )
+            except FitFailed as error:
+                del folds[number]
+                foreign[number] = splits[number], error
+    if not folds:
+        raise foreign[0][1]
+    problem = _problem(
+        model, designs, list(folds.values()), targets, values, memory, workers, whole, rank, seed
+    )
+    trained = [splits[number] for number in folds]
+    return Prepared(model, problem, targets, trained, sample_weight, foreign)
+
+
+def _problem(
+    model: Model,
+    designs: list[Design],
+    folds: list[Fold],
+    targets: Targets,
+    values: dict[str, float],
+    memory: float,
+    workers: Workers,
+    whole: Fold | None,
+    rank: int | None,
+    seed: int,
+) -> Problem:
+    """Return the problem of the kind that a model has."""
+    loss = model.adapter.loss(model.machine)
+    if isinstance(model.adapter, LinearAdapter):
+        intercept, bias_penalty = model.adapter.intercept(model.machine)
+        part = None
+        if model.adapter.couples(targets):
+            loss, part = Multinomial(), CoupledPart
+        return LinearCrossValidation(
+            designs, folds, targets.columns, loss, values, workers, intercept=intercept,
+            bias_penalty=bias_penalty, whole=whole,
+            solver=model.adapter.solver(model.machine), part=part,
+        )  # fmt: skip
+    kernel = model.adapter.kernel(model.machine)
+    if rank is None:
+        return CrossValidation(
+            designs, folds, targets.columns, kernel, loss, values, memory, workers
+        )
+    return LowRankCrossValidation(
+        designs, folds, targets.columns, kernel, loss, values, memory, workers,
+        rank=min(rank, len(targets.y)), seed=seed,
+    )  # fmt: skip
+
+
+def _tubes(problem: Problem, names: Sequence[str], factor: Dimension, y: np.ndarray) -> Dimension:
+    """Return the range of tubes by group; of all groups they are the tubes, in units of epsilon."""
+    epsilon = problem.values["epsilon"]
+    if epsilon == 0.0:
+        raise ValueError("epsilon=0.0 leaves group_epsilon without effect; give a positive one.")
+    every = {f"group_epsilon[{k}]" for k in range(problem.n_parts.get("group", 0))}
+    if not every <= set(names):
+        return factor
+    return problem.dimensions(["epsilon"], y)["epsilon"].over(epsilon)
+
+
+def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Dimension]:
+    """Return ranges that suit the data for the machine's hyperparameters `names`, flat ones."""
+    problem = prepared.problem
+    kinds = {name: name.partition("[")[0] for name in names}
+    y = np.asarray(prepared.targets.y, dtype=float)
+    found = problem.dimensions([*kinds.values(), "C"], y) | {"threshold": THRESHOLD}
+    for cost in COSTS:
+        every = {f"{cost}[{k}]" for k in range(problem.n_parts.get(PART[cost], 0))}
+        if every and "C" not in names and every <= set(names):
+            # costs of all parts without C are the costs themselves, in units of C
+            found[cost] = found["C"].over(problem.values["C"])
+            break
+    if "group_epsilon" in found and "epsilon" not in names:
+        found["group_epsilon"] = _tubes(problem, names, found["group_epsilon"], y)
+    return {name: found[kind] for name, kind in kinds.items()}

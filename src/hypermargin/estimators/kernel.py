@@ -1,0 +1,483 @@
+"""Estimators for what scikit-learn's cannot hold: other losses, class costs, margins, thresholds.
+
+They are trained by the machinery of the search, on all rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .._core.budget import Budget, Workers
+from .._core.warn import warn
+from ..adapters.base import Targets
+from ..adapters.input import check_square
+from ..adapters.kernel import KernelSVCAdapter, KernelSVRAdapter
+from ..adapters.model import register
+from ..criteria.probability import agreeing
+from ..kernels import KERNELS
+from ..kernels.points import Points
+from ..losses import CLASSIFICATION, REGRESSION
+from ..problems.base import Design, Fold, Solution
+from ..problems.exact.problem import CrossValidation
+
+BLOCK = 2_000_000  # kernel values that are computed at a time
+
+
+class _KernelMachine(BaseEstimator):
+    """What the two estimators have in common."""
+
+    _adapter: ClassVar[Any]
+    _parameter_constraints: ClassVar[dict] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions(set(KERNELS))],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "memory_limit": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _train(self, X: Any, targets: Targets, sample_weight: Any, cost_groups: Any) -> None:
+        """Train one machine per column, and keep the rows that any of them needs."""
+        if self.kernel == "precomputed":
+            check_square(X)
+        weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
+        adapter, points, targets = self._adapter, Points.of(X), targets.in_groups(cost_groups)
+        self._check_weight(weight, targets)
+        values = adapter.values(self) | adapter.values_by_part(self, targets)
+        if "gamma" in adapter.scalars(self) and "gamma" not in values:
+            values["gamma"] = adapter.gamma(self, X)
+        problem = CrossValidation(
+            [Design(points, np.arange(X.shape[0]), (0,))],
+            [Fold(np.empty(0, dtype=int), weight)],
+            targets.columns,
+            adapter.kernel(self),
+            adapter.loss(self),
+            values,
+            self.memory_limit * 2**20,
+            Workers(1),
+        )
+        try:
+            found = problem.solutions(
+                None, weight, {}, self.tol, *vars(self).get("_start", (None,))
+            )
+        finally:
+            problem.release()
+        if not all(solution.converged for solution in found):
+            warn(
+                f"Training did not converge; scale the data, lower C={self.C} or raise "
+                f"tol={self.tol}.",
+                ConvergenceWarning,
+            )
+        self._keep(X, found, values)
+
+    @contextmanager
+    def begin_at(self, state: Any, budget: Budget) -> Iterator[None]:
+        """Within this context `fit` begins where a search has ended, and heeds its budget."""
+        self._start = state, budget
+        try:
+            yield
+        finally:
+            del self._start
+
+    def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
+        if not weight.any():
+            raise ValueError("sample_weight is zero for all rows; give some of them weight.")
+
+    def _keep(self, X: Any, found: list[Solution], values: dict[str, float]) -> None:
+        support = np.unique(np.concatenate([s.rows[s.beta != 0] for s in found]))
+        self.support_ = support.astype(np.intp)
+        self.dual_coef_ = np.zeros((len(found), len(support)))
+        for line, s in zip(self.dual_coef_, found, strict=True):
+            used = s.beta != 0
+            line[np.searchsorted(support, s.rows[used])] = s.beta[used]
+        self.intercept_ = np.array([s.bias for s in found])
+        self.n_iter_ = max(1, *(s.iterations for s in found))
+        kept = X[support]
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else kept
+        self._kernel = self._adapter.kernel(self).with_bias()
+        self._values = {n: values[n] for n in self._kernel.hyperparameters}
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", accept_sparse="csr")
+        if self.kernel == "precomputed":
+            K = np.asarray(X)[:, self.support_]
+        elif not len(self.support_):
+            return np.tile(self.intercept_, (X.shape[0], 1))
+        else:
+            if sparse.issparse(X) != sparse.issparse(self.support_vectors_):
+                X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
+            vectors, size = Points.of(self.support_vectors_), max(1, BLOCK // len(self.support_))
+            back = [self._kernel.bias_back(vectors, line) for line in self.dual_coef_]
+            outputs = np.empty((X.shape[0], len(self.dual_coef_)))
+            for i in range(0, X.shape[0], size):
+                rows = Points(
+                    X[i : i + size], np.arange(len(outputs))[i : i + size], vectors.centre
+                )
+                block = self._kernel.block(rows, vectors, self._values)
+                outputs[i : i + size] = block @ self.dual_coef_.T
+            return outputs + (self.intercept_ - np.array(back))
+        return K @ self.dual_coef_.T + self.intercept_
+
+
+class KnobClassifier(ClassifierMixin):
+    """What classifiers of our own have in common: checks, a threshold, a sigmoid."""
+
+    def _read(self, y: Any) -> Targets:
+        """Read the labels, and begin anew."""
+        targets = self._adapter.targets(y)
+        self.classes_ = np.asarray(targets.classes)
+        if self.threshold != 0.0 and len(self.classes_) > 2:
+            raise ValueError(
+                f"threshold={self.threshold!r} is for two classes, y has {len(self.classes_)}."
+            )
+        self.calibration_: Any = None
+        return targets
+
+    def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
+        totals = np.bincount(targets.y, weights=weight, minlength=len(self.classes_))
+        if (totals == 0).any():
+            label = self.classes_.tolist()[int(totals.argmin())]
+            raise ValueError(
+                f"class {label!r} has no row with a positive sample_weight; the number of classes "
+                "after that has to be that of y."
+            )
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return outputs: of the machine for two classes, else one for each class.
+
+        Machines for pairs of classes vote for them, with a little of their outputs.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        outputs : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._adapter.decision_function(self, self._outputs(X), self.classes_)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the label of each row; for two classes, by `threshold`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        outputs = self._outputs(X)
+        if outputs.shape[1] == 1:
+            outputs = outputs - self.threshold
+        return self._adapter.predict(self, outputs, self.classes_)
+
+    @available_if(lambda self: getattr(self, "calibration_", None) is not None)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, by the sigmoid that a search has fitted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        outputs = self._outputs(X)
+        P = self.calibration_.probabilities(self._adapter.contrasted(outputs)[0])
+        if self.threshold != 0.0:
+            return P
+        chosen = self._adapter.predict(self, outputs, np.arange(len(self.classes_)))
+        return agreeing(P, chosen)
+
+
+class KernelSVC(KnobClassifier, _KernelMachine):
+    r"""Kernel classifier with a choice of losses, costs and margins by class, and a threshold.
+
+    Minimises ``|f|^2 / 2 + sum_i C w_i class_cost[y_i] loss(margin[y_i], f(x_i))``, groups of rows
+    having a factor `group_cost` on C as well; with many classes there is one machine per pair of
+    them, as in :class:`~sklearn.svm.SVC`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of the loss.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"}, default="rbf"
+        As in :class:`~sklearn.svm.SVC`, like `degree`, `gamma` and `coef0`.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : "scale", "auto" or float, default="scale"
+        Width of the kernel.
+    coef0 : float, default=0.0
+        Of the polynomial and the sigmoid kernel.
+    loss : {"hinge", "squared_hinge", "modified_huber", "squared", "smooth_hinge", "logistic"}, \
+default="hinge"
+        Of a row with label y = -1 or 1, margin m and output o, with slack s = max(0, m - y o):
+        s; s^2; s^2 up to s = 2 m and linear from there; (m - y o)^2;
+        log(1 + exp(mu (m - y o))) / mu; and log(1 + exp(-y o)).  The last three solve linear
+        systems in all rows, and are for some thousands of them.
+    mu : float, default=12.0
+        Steepness of the smooth hinge loss.
+    class_cost : array-like or dict, default=None
+        Factor on C for each class, in the order of `classes_`, or by label; None is 1 for all.
+    margin : float, array-like or dict, default=1.0
+        The margin that rows of a class are to have.
+    group_cost : dict, default=None
+        Factors on C by the labels of groups of rows, 1 for those that it does not name; `fit` is
+        told the groups as `cost_groups`.
+    threshold : float, default=0.0
+        For two classes, the output above which `predict` says the second one.
+    tol : float, default=1e-3
+        Optimality gap to train to.
+    memory_limit : float, default=4000
+        Megabytes for the kernel matrix; above that its rows are computed when they are needed.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_ : ndarray of shape (n_support,)
+        Rows that have a coefficient in any machine.
+    support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        Coefficients; a positive output speaks for the second class of a pair.
+    intercept_ : ndarray of shape (n_machines,)
+    n_iter_ : int
+    calibration_ : object or None
+        The sigmoid of `predict_proba`, if a search has fitted one: `slope`, `offsets` and
+        ``probabilities(outputs)``.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from hypermargin import KernelSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), KernelSVC(loss="squared_hinge")).fit(X, y)
+    >>> model.score(X, y) > 0.97
+    True
+    """
+
+    _adapter = KernelSVCAdapter()
+    decision_function_shape: ClassVar[str] = "ovr"
+    break_ties: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict] = {
+        **_KernelMachine._parameter_constraints,
+        "loss": [StrOptions(set(CLASSIFICATION))],
+        "mu": [Interval(Real, 0, None, closed="neither")],
+        "class_cost": ["array-like", dict, None],
+        "margin": [Real, "array-like", dict],
+        "group_cost": [dict, None],
+        "threshold": [Interval(Real, None, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        loss: str = "hinge",
+        mu: float = 12.0,
+        class_cost: Any = None,
+        margin: Any = 1.0,
+        group_cost: Any = None,
+        threshold: float = 0.0,
+        tol: float = 1e-3,
+        memory_limit: float = 4000,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.loss = loss
+        self.mu = mu
+        self.class_cost = class_cost
+        self.margin = margin
+        self.group_cost = group_cost
+        self.threshold = threshold
+        self.tol = tol
+        self.memory_limit = memory_limit
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None) -> KernelSVC:
+        """Train on all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The data; a square kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors on C for each row.
+        cost_groups : array-like of shape (n_samples,), default=None
+            Labels of the groups that `group_cost` is for.
+
+        Returns
+        -------
+        self : KernelSVC
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", accept_sparse="csr")
+        self._train(X, self._read(y), sample_weight, cost_groups)
+        return self
+
+
+class KernelSVR(RegressorMixin, _KernelMachine):
+    r"""Kernel regression with a choice of losses.
+
+    Minimises ``|f|^2 / 2 + sum_i C w_i loss(y_i - f(x_i))``; groups of rows may have factors on C
+    and on epsilon.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of the loss.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"}, default="rbf"
+        As in :class:`~sklearn.svm.SVR`, like `degree`, `gamma` and `coef0`.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : "scale", "auto" or float, default="scale"
+        Width of the kernel.
+    coef0 : float, default=0.0
+        Of the polynomial and the sigmoid kernel.
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive", "squared", "pinball"}, \
+default="epsilon_insensitive"
+        Of a residual r: max(0, abs(r) - epsilon), its square, r^2, and the pinball loss.
+    epsilon : float, default=0.1
+        Residuals up to it cost nothing, with the first two losses.
+    quantile : float, default=0.5
+        Which quantile of the target the pinball loss fits.
+    group_cost, group_epsilon : dict, default=None
+        Factors on C and, where the loss has it, on epsilon by the labels of groups of rows, 1 for
+        those that they do not name; `fit` is told the groups as `cost_groups`.
+    tol : float, default=1e-3
+        Optimality gap to train to, in units of the target's standard deviation.
+    memory_limit : float, default=4000
+        Megabytes for the kernel matrix; above that its rows are computed when they are needed.
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, intercept_, n_iter_
+        As in :class:`KernelSVC`.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin import KernelSVR
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (200, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=200)
+    >>> upper = KernelSVR(loss="pinball", quantile=0.9).fit(X, y)
+    >>> bool(0.8 < np.mean(y < upper.predict(X)) < 0.97)
+    True
+    """
+
+    _adapter = KernelSVRAdapter()
+    _parameter_constraints: ClassVar[dict] = {
+        **_KernelMachine._parameter_constraints,
+        "loss": [StrOptions(set(REGRESSION))],
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "quantile": [Interval(Real, 0, 1, closed="neither")],
+        "group_cost": [dict, None],
+        "group_epsilon": [dict, None],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        loss: str = "epsilon_insensitive",
+        epsilon: float = 0.1,
+        quantile: float = 0.5,
+        group_cost: Any = None,
+        group_epsilon: Any = None,
+        tol: float = 1e-3,
+        memory_limit: float = 4000,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.loss = loss
+        self.epsilon = epsilon
+        self.quantile = quantile
+        self.group_cost = group_cost
+        self.group_epsilon = group_epsilon
+        self.tol = tol
+        self.memory_limit = memory_limit
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None) -> KernelSVR:
+        """Train on all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The data; a square kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors on C for each row.
+        cost_groups : array-like of shape (n_samples,), default=None
+            Labels of the groups that `group_cost` and `group_epsilon` are for.
+
+        Returns
+        -------
+        self : KernelSVR
+        """
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, order="C", accept_sparse="csr", y_numeric=True
+        )
+        self._train(X, self._adapter.targets(y), sample_weight, cost_groups)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the output for each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        outputs : ndarray of shape (n_samples,)
+        """
+        return self._outputs(X)[:, 0]
+
+
+register(KernelSVC._adapter, KernelSVC)
+register(KernelSVR._adapter, KernelSVR)

@@ -1,0 +1,112 @@
+"""Kernels of inner products: linear, polynomial, sigmoid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from .._core.space import Dimension, Params
+from .base import Kernel, total
+from .points import Points
+
+
+class Linear(Kernel):
+    """K = x'z."""
+
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        return rows.inner(cols, out)
+
+    def diagonal(self, points: Points, params: Params) -> np.ndarray:
+        return points.square_norms
+
+    def with_bias(self) -> Kernel:
+        return CentredLinear()
+
+
+class CentredLinear(Linear):
+    """K = (x - c)'(z - c): where coefficients add up to zero, x'z and a change of the bias."""
+
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        return rows.centred_inner(cols, out)
+
+    def diagonal(self, points: Points, params: Params) -> np.ndarray:
+        return points.square_norms if sparse.issparse(points.X) else points.lifted[:, -2]
+
+    def with_bias(self) -> Kernel:
+        return self
+
+    def bias_back(self, points: Points, beta: np.ndarray) -> float:
+        if sparse.issparse(points.X) or not np.ndim(points.centre):
+            return 0.0
+        return -float(points.centre @ (points.lifted[:, :-2].T @ beta))
+
+
+class _Affine(Kernel):
+    """Kernels of the form g(gamma x'z + coef0)."""
+
+    hyperparameters = ("gamma", "coef0")
+    coef0_range: ClassVar[tuple[float, float]]
+
+    def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        raise NotImplementedError
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        t = rows.inner(cols, out)
+        t *= params["gamma"]
+        t += params["coef0"]
+        return self.link(t, out=t)
+
+    def diagonal(self, points: Points, params: Params) -> np.ndarray:
+        return self.link(params["gamma"] * points.square_norms + params["coef0"])
+
+    def pullback(
+        self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
+    ) -> Params:
+        inner = rows.inner(cols)
+        weighted = M * self.slope(params["gamma"] * inner + params["coef0"])
+        return {"gamma": total(weighted, inner), "coef0": float(weighted.sum(dtype=float))}
+
+    def dimension(self, name: str, points: Points) -> Dimension:
+        if name == "coef0":
+            return Dimension(*self.coef0_range, "linear")
+        mean = float(points.square_norms.mean())
+        centre = 1.0 / mean if mean > 1e-150 else 1.0  # rows of zeros have no unit
+        return Dimension(1e-2 * centre, 1e2 * centre, "log")
+
+
+@dataclass(frozen=True)
+class Polynomial(_Affine):
+    """K = (gamma x'z + coef0)^degree."""
+
+    degree: float = 3
+    coef0_range: ClassVar[tuple[float, float]] = (0.0, 10.0)
+
+    def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return np.power(t, self.degree, out=out)
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        return self.degree * t ** (self.degree - 1) if self.degree else np.zeros_like(t)
+
+
+class Sigmoid(_Affine):
+    """K = tanh(gamma x'z + coef0); not positive definite in general."""
+
+    coef0_range = (-2.0, 2.0)
+
+    def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return np.tanh(t, out=out)
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        return 1.0 - np.tanh(t) ** 2

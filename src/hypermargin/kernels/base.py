@@ -1,0 +1,67 @@
+"""Kernels: a block of the kernel matrix, and the pullback of a cotangent on that block.
+
+A kernel is a small class with two formulas.  `block` gives K(rows, cols); `pullback` gives, for a
+matrix M of the block's shape, the sums  sum_ij M_ij dK_ij / dtheta  for each hyperparameter theta,
+which is all that eq. (13) of keerthi-2006 asks of a kernel.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from .._core.space import Dimension, Params
+from .points import Points
+
+
+class Kernel:
+    """K(x, z) and its derivatives with respect to `hyperparameters`."""
+
+    hyperparameters: ClassVar[tuple[str, ...]] = ()
+
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return K(rows, cols), written to `out` if that is given."""
+        raise NotImplementedError
+
+    def diagonal(self, points: Points, params: Params) -> np.ndarray:
+        raise NotImplementedError
+
+    def single_error(self, points: Points, params: Params) -> float:
+        """Return the rounding error of K in single precision, relative to what tells rows apart.
+
+        Of rows far from the origin, kernel values are large numbers that hardly differ.
+        """
+        few = points.take(np.linspace(0, len(points) - 1, min(len(points), 50)).astype(int))
+        diagonal = np.abs(self.diagonal(few, params))
+        varying = float(diagonal.mean() - self.block(few, few, params).mean())
+        eps = float(np.finfo(np.float32).eps)
+        return eps * float(diagonal.max()) / varying if varying > 0.0 else np.inf
+
+    def with_bias(self) -> Kernel:
+        """Return a kernel whose machines are the same up to their bias, and that rounds less."""
+        return self
+
+    def bias_back(self, points: Points, beta: np.ndarray) -> float:
+        """Return what a bias lacks that was found with the kernel `with_bias`.
+
+        `points` are those that have the coefficients, which have to add up to zero.
+        """
+        return 0.0
+
+    def pullback(
+        self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
+    ) -> Params:
+        """Return sum_ij M_ij dK_ij/dtheta for each hyperparameter; `block` is K(rows, cols)."""
+        return {}
+
+    def dimension(self, name: str, points: Points) -> Dimension:
+        """Return a sensible range of a hyperparameter for these data."""
+        raise NotImplementedError
+
+
+def total(A: np.ndarray, B: np.ndarray) -> float:
+    """Return sum_ij A_ij B_ij; rows in their own precision, their sum in double."""
+    return float(np.einsum("ij,ij->i", A, B).sum(dtype=float))

@@ -1,0 +1,138 @@
+"""Rows of the data, with what every kernel needs of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._core.budget import cached
+from .._core.compiled import row_codes, sparse_row_codes
+
+
+@dataclass(frozen=True)
+class Points:
+    """Rows of the data, with what every kernel needs of them.
+
+    `index` holds the rows' numbers in the design they were taken from; only the precomputed kernel
+    reads it, because there a row of X holds similarities to the rows of that design.  `centre` is
+    subtracted where only differences matter, so that squares stay small.
+    """
+
+    X: Any
+    index: np.ndarray
+    centre: Any = 0.0
+
+    @classmethod
+    def of(cls, X: Any, index: np.ndarray | None = None) -> Points:
+        index = np.arange(X.shape[0]) if index is None else index
+        return cls(X, index, 0.0 if sparse.issparse(X) else X.mean(axis=0))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, rows: Any) -> Points:
+        taken = Points(self.X[rows], self.index[rows], self.centre)
+        if "lifted" in vars(self):
+            vars(taken)["lifted"] = self.lifted[rows]
+        return taken
+
+    @cached
+    def single(self) -> Points:
+        """The same points in single precision; what is centred is so before it is rounded."""
+        if sparse.issparse(self.X):
+            return Points(self.X.astype(np.float32), self.index)
+        X, centre = np.asarray(self.X), np.asarray(self.centre)
+        single = Points(X.astype(np.float32), self.index, centre.astype(np.float32))
+        vars(single)["lifted"] = self.lifted.astype(np.float32)
+        return single
+
+    @cached
+    def twins(self) -> np.ndarray | None:
+        """The place of the first point that is equal to each; None if all are different."""
+        first = first_equal(self.X)
+        return None if (first == np.arange(len(self))).all() else first
+
+    def tied(self, outputs: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Give equal points equal outputs, to the bit; `at` are the places of their points here.
+
+        Rounding depends on where a row lies in memory, and that may depend on its label: scores of
+        order or sign would tell equal rows of different labels apart.
+        """
+        if self.twins is None:
+            return outputs
+        _, first, number = np.unique(self.twins[at], return_index=True, return_inverse=True)
+        return outputs[first[number]]
+
+    @cached
+    def square_norms(self) -> np.ndarray:
+        if sparse.issparse(self.X):
+            return np.asarray(self.X.multiply(self.X).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", self.X, self.X)
+
+    @cached
+    def spread(self) -> tuple[float, float]:
+        """The mean and the largest of the squared norms that distances are computed from."""
+        norms = self.square_norms if sparse.issparse(self.X) else self.lifted[:, -2]
+        return float(norms.mean()), float(norms.max())
+
+    @cached
+    def lifted(self) -> np.ndarray:
+        """Rows (x, |x|^2, 1), centred; products with (-2 z, 1, |z|^2) are squared distances."""
+        X = self.X - self.centre
+        return np.column_stack([X, np.einsum("ij,ij->i", X, X), np.ones(len(X), X.dtype)])
+
+    def inner(self, other: Points, out: np.ndarray | None = None) -> np.ndarray:
+        if sparse.issparse(self.X):
+            product = (self.X @ other.X.T).toarray()
+            return product if out is None else copied(product, out)
+        return np.matmul(self.X, other.X.T, out=out)
+
+    def centred_inner(self, other: Points, out: np.ndarray | None = None) -> np.ndarray:
+        """Return (x - c)'(z - c); nothing is subtracted from sparse rows."""
+        if sparse.issparse(self.X):
+            return self.inner(other, out)
+        rows = self if self.centre is other.centre else replace(self, centre=other.centre)
+        return np.matmul(rows.lifted[:, :-2], other.lifted[:, :-2].T, out=out)
+
+    def square_distances(
+        self, other: Points, out: np.ndarray | None = None, factor: float = 1.0
+    ) -> np.ndarray:
+        """Return factor |x - z|^2; rounding may pass zero."""
+        if sparse.issparse(self.X):
+            product = self.inner(other, out)
+            product *= -2.0
+            product += self.square_norms[:, None]
+            product += other.square_norms[None, :]
+            product *= factor
+        else:
+            rows = self if self.centre is other.centre else replace(self, centre=other.centre)
+            mirrored = rows.lifted * self.lifted.dtype.type(-2.0 * factor)
+            mirrored[:, -2], mirrored[:, -1] = factor, rows.lifted[:, -2] * factor
+            product = np.matmul(mirrored, other.lifted.T, out=out)
+        return product
+
+
+def first_equal(X: Any) -> np.ndarray:
+    """Return, for every row, the number of the first row that is equal to it."""
+    if sparse.issparse(X):
+        codes = sparse_row_codes(_bits(X.data), X.indices, X.indptr)
+    else:
+        codes = row_codes(_bits(X))
+    _, first, number = np.unique(codes, return_index=True, return_inverse=True)
+    first = first[number]
+    repeated = np.flatnonzero(first != np.arange(len(first)))
+    differs = np.asarray((X[repeated] != X[first[repeated]]).sum(axis=1)).ravel() > 0
+    first[repeated[differs]] = repeated[differs]
+    return first
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values, dtype=float).view(np.uint64)
+
+
+def copied(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+    out[:] = source
+    return out

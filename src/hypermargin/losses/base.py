@@ -1,0 +1,176 @@
+"""Losses, each as the dual problem it leads to.
+
+Every loss here trains by the same quadratic programme in beta (one number per point),
+
+    min  1/2 beta' (K + diag(ridge)) beta - target' beta + sum_i kink_i |beta_i|
+    s.t. lower <= beta <= upper,  and  sum beta = 0  if the machine has a bias,
+
+and the machine's output is  o(x) = sum_j beta_j K(x, x_j) + bias.  A loss says how target, lower,
+upper, kink and ridge follow from the labels, the weights and its hyperparameters, and pulls
+cotangents on them back to the hyperparameters.  (keerthi-2006 writes beta_j = alpha_j y_j and
+minus b for the bias; in beta the matrix P of eq. (5) becomes symmetric.)
+
+Some hyperparameters have a value for each part of the rows: a row costs  c_i = C w_i  times the
+factors of its class, of the machine that is trained and of its group, and has the margin of its
+class.  They are named `class_cost[0]`, `margin[0]` and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .._core.budget import cached
+from .._core.space import Dimension, Params
+from .._core.spread import deviation, typical_deviation
+
+FIELDS = ("target", "lower", "upper", "kink", "ridge")
+
+
+# What a hyperparameter has a value for each of.
+PART = {
+    "class_cost": "class",
+    "margin": "class",
+    "machine_cost": "machine",
+    "group_cost": "group",
+    "group_epsilon": "group",
+}
+
+
+COSTS = ("class_cost", "machine_cost", "group_cost")
+
+
+NAMELESS = -1  # the number of a part whose hyperparameters are all 1
+
+
+FACTOR = Dimension(1e-3, 1e3, "log", usual=(0.1, 10.0))
+
+
+@dataclass(frozen=True)
+class Dual:
+    """The data of the quadratic programme, or cotangents on them.
+
+    One entry per point, or one row of them per fold: machines of several folds are trained
+    together on the same points, and a point that a fold leaves out has lower = upper there.
+
+    A `soft` loss has an entropy in place of the corners at the bounds: with s = beta / bound,
+    soft |bound| (s log s + (1 - s) log(1 - s)) is added.  Its ridge, the inverse of its curvature,
+    is known once it is trained, and is filled in then.
+    """
+
+    target: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    kink: np.ndarray
+    ridge: np.ndarray
+    soft: float = 0.0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a loss knows of the points: targets, weights, and the parts that each is of.
+
+    `y` has one entry per point, like every one of `parts`: the numbers of the points' classes,
+    machines or groups.  `weight` has the same or one row per fold.  Points of many machines may
+    follow each other: a loss treats every point on its own.
+    """
+
+    y: np.ndarray
+    weight: np.ndarray
+    parts: Mapping[str, np.ndarray]
+
+    @cached
+    def n_parts(self) -> dict[str, int]:
+        return {kind: int(of.max(initial=0)) + 1 for kind, of in self.parts.items()}
+
+    def values(self, params: Params, name: str) -> np.ndarray | float:
+        """Return the value of a hyperparameter by part for every point, 1 where it is not set."""
+        kind = PART[name]
+        known = [params.get(f"{name}[{k}]", 1.0) for k in range(self.n_parts.get(kind, 0))]
+        if all(value == 1.0 for value in known):
+            return 1.0
+        return np.array([*known, 1.0])[self.parts[kind]]  # the last one is for NAMELESS
+
+    def sums(self, cotangent: np.ndarray, name: str) -> Params:
+        """Add what is said of the points by part."""
+        kind = PART[name]
+        if kind not in self.parts:
+            return {}
+        total = cotangent if cotangent.ndim == 1 else cotangent.sum(axis=0)
+        sums = np.bincount(self.parts[kind] + 1, total, minlength=self.n_parts[kind] + 1)[1:]
+        return {f"{name}[{k}]": float(value) for k, value in enumerate(sums)}
+
+
+class Loss:
+    """Labels, weights and hyperparameters to the dual problem, and back."""
+
+    hyperparameters: ClassVar[tuple[str, ...]]
+    by_part: ClassVar[tuple[str, ...]] = ()  # hyperparameters that have a value for each part
+    classifies: ClassVar[bool] = False  # targets are labels, -1 and 1
+    bias: ClassVar[bool] = True
+    unreached: ClassVar[bool] = False  # whether bounds are there for the solver only
+    linear: ClassVar[bool] = False  # trained by a linear system, without bounds
+    corners: ClassVar[bool] = False  # its slope jumps
+    softens: ClassVar[bool] = False  # a logistic curve in place of the corner
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        raise NotImplementedError
+
+    def spread(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
+        """Return the unit of the targets, which a few of them do not move where they cost little.
+
+        Squared losses follow them, however far they are.
+        """
+        return typical_deviation(y, weight) if self.corners else deviation(y, weight)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        """Return the derivatives with respect to the hyperparameters, summed over all folds."""
+        raise NotImplementedError
+
+    def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
+        """Return a sensible range, `kernel_scale` being the mean of the centred diagonal of K."""
+        raise NotImplementedError
+
+
+class Costly(Loss):
+    """A loss whose rows cost  c_i = C w_i  times the factors of the parts that they are of."""
+
+    hyperparameters: ClassVar[tuple[str, ...]] = ("C",)
+    by_part: ClassVar[tuple[str, ...]] = ("group_cost",)
+
+    def costs(self, rows: Rows, params: Params) -> np.ndarray:
+        costs = params["C"] * rows.weight
+        for name in self._factors(rows):
+            factors = rows.values(params, name)
+            if np.ndim(factors):  # else they are all 1
+                costs *= factors
+        return costs
+
+    def pull_costs(self, rows: Rows, params: Params, on_costs: np.ndarray) -> Params:
+        """Turn a cotangent on the costs into one on C and on the factors."""
+        return self._pull_logarithms(rows, params, self.costs(rows, params) * on_costs)
+
+    def pull_ridge(self, rows: Rows, params: Params, on_ridge: np.ndarray) -> Params:
+        """Turn a cotangent on the ridge 1 / (2 c_i) into one on C and on the factors.
+
+        It goes by logarithms: the derivative by a cost has its square, which may overflow.
+        """
+        ridge = 0.5 * inverse(self.costs(rows, params), 0.0)
+        return self._pull_logarithms(rows, params, -ridge * on_ridge)
+
+    def _pull_logarithms(self, rows: Rows, params: Params, on_logarithms: np.ndarray) -> Params:
+        gradient = {"C": float(on_logarithms.sum()) / params["C"]}
+        for name in self._factors(rows):
+            gradient |= rows.sums(on_logarithms / rows.values(params, name), name)
+        return gradient
+
+    def _factors(self, rows: Rows) -> list[str]:
+        return [name for name in COSTS if name in self.by_part and PART[name] in rows.parts]
+
+
+def inverse(costs: np.ndarray, otherwise: float = np.inf) -> np.ndarray:
+    """Return 1 / costs; where nothing has no cost an infinite ridge leaves the row out."""
+    return np.divide(1.0, costs, out=np.full_like(costs, otherwise), where=costs > 0)

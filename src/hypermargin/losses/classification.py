@@ -1,0 +1,134 @@
+"""Losses of labels: hinge, its squares and its smooth forms, logistic, least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from .._core.space import Dimension, Params
+from .base import COSTS, FACTOR, Costly, Dual, Rows, inverse
+
+
+class _Classification(Costly):
+    """Labels -1 and +1, and margins m_i that are to be kept: slack is max(0, m_i - y_i o_i)."""
+
+    by_part: ClassVar[tuple[str, ...]] = ("class_cost", "margin", "machine_cost", "group_cost")
+    classifies = True
+
+    def targets(self, rows: Rows, params: Params) -> np.ndarray:
+        target = rows.y * rows.values(params, "margin")
+        return np.broadcast_to(target, rows.weight.shape)
+
+    def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
+        if name in COSTS:
+            return FACTOR
+        if name == "margin":
+            return Dimension(0.1, 10.0, "log", usual=(0.5, 2.0))
+        low, high = 1e-2 / kernel_scale, 1e4 / kernel_scale
+        usual = (0.2 / kernel_scale, 200.0 / kernel_scale)
+        return Dimension(low, high, "log", drift=-0.2, lean=0.02, usual=usual)
+
+
+class Hinge(_Classification):
+    """sum_i c_i max(0, m_i - y_i o_i): the weighted hinge loss of keerthi-2006, section 2."""
+
+    corners: ClassVar[bool] = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        reach = self.costs(rows, params) * rows.y
+        zero = np.zeros_like(reach)
+        target = self.targets(rows, params)
+        return Dual(target, np.minimum(reach, 0.0), np.maximum(reach, 0.0), zero, zero)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        on_costs = rows.y * np.where(rows.y > 0, cotangent.upper, cotangent.lower)
+        margins = rows.sums(rows.y * cotangent.target, "margin")
+        return self.pull_costs(rows, params, on_costs) | margins
+
+
+@dataclass(frozen=True)
+class SmoothHinge(Hinge):
+    """sum_i c_i log(1 + exp(mu (m_i - y_i o_i))) / mu: klatzer-pock, eq. (6)."""
+
+    mu: float = 12.0
+    corners = False
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        dual = super().dual(rows, params)
+        return replace(dual, ridge=np.zeros_like(dual.ridge), soft=1.0 / self.mu)
+
+
+class Logistic(Hinge):
+    """sum_i c_i log(1 + exp(-y_i o_i)): kernel logistic regression."""
+
+    softens = True
+    corners = False
+    by_part: ClassVar[tuple[str, ...]] = COSTS
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        dual = super().dual(rows, params)
+        zero = np.zeros_like(dual.lower)
+        return replace(dual, target=zero, ridge=zero.copy(), soft=1.0)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        gradient = super().pullback(rows, params, cotangent)
+        return {name: g for name, g in gradient.items() if not name.startswith("margin")}
+
+
+class SquaredHinge(_Classification):
+    """sum_i c_i max(0, m_i - y_i o_i)^2.
+
+    A coefficient is at most 2 c_i times the slack, and the squares of slacks cost no more than they
+    do at o = 0: this bounds it, so that no bound is ever met, if the kernel is positive definite.
+    """
+
+    unreached = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        costs, target = self.costs(rows, params), self.targets(rows, params)
+        most = (costs * target**2).sum(axis=-1, keepdims=True)
+        reach = rows.y * 2.0 * np.sqrt(costs * most)
+        ridge = 0.5 * inverse(costs, 0.0)
+        lower, upper = np.minimum(reach, 0.0), np.maximum(reach, 0.0)
+        return Dual(target, lower, upper, np.zeros_like(reach), ridge)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        margins = rows.sums(rows.y * cotangent.target, "margin")
+        return self.pull_ridge(rows, params, cotangent.ridge) | margins
+
+
+class ModifiedHuber(_Classification):
+    """The squared hinge loss up to a slack of 2 m_i, and its tangent beyond."""
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        costs, target = self.costs(rows, params), self.targets(rows, params)
+        reach = 4.0 * costs * target
+        lower, upper = np.minimum(reach, 0.0), np.maximum(reach, 0.0)
+        return Dual(target, lower, upper, np.zeros_like(reach), 0.5 * inverse(costs, 0.0))
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        costs, target = self.costs(rows, params), self.targets(rows, params)
+        at_bound = np.where(rows.y > 0, cotangent.upper, cotangent.lower)
+        on_logarithms = 4.0 * costs * target * at_bound - 0.5 * cotangent.ridge * inverse(
+            costs, 0.0
+        )
+        on_target = cotangent.target + 4.0 * costs * at_bound
+        margins = rows.sums(rows.y * on_target, "margin")
+        return self._pull_logarithms(rows, params, on_logarithms) | margins
+
+
+class LeastSquares(_Classification):
+    """sum_i c_i (m_i y_i - o_i)^2 with a bias: the least-squares SVM, and regression alike."""
+
+    linear = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        target, ridge = self.targets(rows, params), 0.5 * inverse(self.costs(rows, params))
+        free = np.full_like(ridge, np.inf)
+        return Dual(target, -free, free, np.zeros_like(ridge), ridge)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        margins = rows.sums(rows.y * cotangent.target, "margin")
+        return self.pull_ridge(rows, params, cotangent.ridge) | margins

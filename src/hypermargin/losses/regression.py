@@ -1,0 +1,125 @@
+"""Losses of numbers: epsilon-insensitive and its square, least squares, pinball, ridge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.space import Dimension, Params
+from .base import FACTOR, PART, Costly, Dual, Loss, Rows, inverse
+
+
+class _Regression(Costly):
+    """Targets in their own unit."""
+
+    def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
+        spread = self.spread(y) or 1.0
+        if name in PART:
+            return FACTOR
+        if name == "epsilon":
+            return Dimension(1e-3 * spread, spread, "log", usual=(0.01 * spread, 0.5 * spread))
+        unit = spread / kernel_scale
+        return Dimension(1e-2 * unit, 1e4 * unit, "log", lean=0.02, usual=(0.1 * unit, 100 * unit))
+
+
+class EpsilonInsensitive(_Regression):
+    """sum_i c_i max(0, |y_i - o_i| - e_i), with e_i = epsilon times the factor of the group.
+
+    moore-2011 has C and epsilon by group.
+    """
+
+    corners = True
+    hyperparameters = ("C", "epsilon")
+    by_part = ("group_cost", "group_epsilon")
+
+    def tubes(self, rows: Rows, params: Params) -> np.ndarray:
+        tube = params["epsilon"] * rows.values(params, "group_epsilon")
+        return np.array(np.broadcast_to(tube, rows.weight.shape))
+
+    def pull_tubes(self, rows: Rows, params: Params, on_tubes: np.ndarray) -> Params:
+        factors = rows.values(params, "group_epsilon")
+        of_groups = rows.sums(params["epsilon"] * on_tubes, "group_epsilon")
+        return {"epsilon": float((factors * on_tubes).sum())} | of_groups
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        reach, kink = self.costs(rows, params), self.tubes(rows, params)
+        target = np.broadcast_to(rows.y, reach.shape)
+        return Dual(target, -reach, reach, kink, np.zeros_like(reach))
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        gradient = self.pull_costs(rows, params, cotangent.upper - cotangent.lower)
+        return gradient | self.pull_tubes(rows, params, cotangent.kink)
+
+
+class SquaredEpsilonInsensitive(EpsilonInsensitive):
+    """sum_i c_i max(0, |y_i - o_i| - e_i)^2; bounded as in `SquaredHinge`."""
+
+    corners = False
+    unreached = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        costs = self.costs(rows, params)
+        most = (costs * (rows.y - rows.y.mean()) ** 2).sum(axis=-1, keepdims=True)
+        most = np.where(most > 0.0, most, 1.0)  # equal targets need a bias only, which rows give
+        reach, target = 2.0 * np.sqrt(costs * most), np.broadcast_to(rows.y, costs.shape)
+        return Dual(target, -reach, reach, self.tubes(rows, params), 0.5 * inverse(costs, 0.0))
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        gradient = self.pull_ridge(rows, params, cotangent.ridge)
+        return gradient | self.pull_tubes(rows, params, cotangent.kink)
+
+
+class LeastSquaresRegression(_Regression):
+    """sum_i c_i (y_i - o_i)^2 with a bias."""
+
+    linear = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        ridge = 0.5 * inverse(self.costs(rows, params))
+        target, free = np.broadcast_to(rows.y, ridge.shape), np.full_like(ridge, np.inf)
+        return Dual(target, -free, free, np.zeros_like(ridge), ridge)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        return self.pull_ridge(rows, params, cotangent.ridge)
+
+
+class Pinball(_Regression):
+    """sum_i c_i times the pinball loss at `quantile`: of the residuals, so many are above zero."""
+
+    corners = True
+    hyperparameters = ("C", "quantile")
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        costs, q = self.costs(rows, params), params["quantile"]
+        target, zero = np.broadcast_to(rows.y, costs.shape), np.zeros_like(costs)
+        return Dual(target, (q - 1.0) * costs, q * costs, zero, zero)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        costs, q = self.costs(rows, params), params["quantile"]
+        on_costs = (q - 1.0) * cotangent.lower + q * cotangent.upper
+        on_quantile = float((costs * (cotangent.lower + cotangent.upper)).sum())
+        return self.pull_costs(rows, params, on_costs) | {"quantile": on_quantile}
+
+    def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
+        if name == "quantile":
+            return Dimension(0.01, 0.99, "linear")
+        return super().dimension(name, y, kernel_scale)
+
+
+class Squared(Loss):
+    """sum_i w_i (y_i - o_i)^2 + alpha |f|^2 without a bias: kernel ridge regression."""
+
+    hyperparameters = ("alpha",)
+    bias = False
+    linear = True
+
+    def dual(self, rows: Rows, params: Params) -> Dual:
+        ridge = params["alpha"] * inverse(rows.weight)
+        target, free = np.broadcast_to(rows.y, ridge.shape), np.full_like(ridge, np.inf)
+        return Dual(target, -free, free, np.zeros_like(ridge), ridge)
+
+    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
+        return {"alpha": float((cotangent.ridge * inverse(rows.weight, 0.0)).sum())}
+
+    def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
+        usual = (1e-4 * kernel_scale, kernel_scale)
+        return Dimension(1e-6 * kernel_scale, 1e2 * kernel_scale, "log", usual=usual)

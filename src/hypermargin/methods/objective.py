@@ -1,0 +1,331 @@
+"""The objective of a search: a problem, a criterion and a space put together, with a memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._core.budget import Budget, OutOfTime
+from .._core.space import Space
+from ..adapters.base import Targets
+from ..adapters.prepare import Prepared
+from ..criteria.base import Criterion
+from ..problems.base import Evaluation, Problem
+
+LOOK = 0.05  # optimality gap of a look, in units of the targets
+FAILED = 1e100  # what an optimiser is told of a point that cannot be evaluated
+
+
+class SearchEnded(Exception):
+    """The time or the number of evaluations is used up."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One evaluated point."""
+
+    theta: np.ndarray
+    params: dict[str, float]
+    value: float
+    gradient: dict[str, float] | None
+    evaluation: Evaluation | None  # None: it could not be evaluated
+    n_rows: int
+    seconds: float
+    rough: bool  # a look: no gradient
+    tol: float  # optimality gap that the machines were trained to
+    again: Callable[[Budget], Visit] | None  # evaluates it at the final tolerance; None if it was
+    error: Exception | None = None
+
+
+class Objective:
+    """The smooth validation loss as a function of the scaled vector theta, on chosen rows.
+
+    `record` is called with every Visit; `max_evals` limits the evaluations on all rows, rough looks
+    not counted.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        criterion: Criterion,
+        space: Space,
+        weight: np.ndarray,
+        tol: float,
+        budget: Budget,
+        record: Callable[[Visit], None] = lambda visit: None,
+        max_evals: float = np.inf,
+        pooled: bool = True,
+    ):
+        self.pooled = pooled
+        self.prepared = prepared
+        self.criterion = criterion
+        self.space = space
+        self.weight = weight
+        self.tol = tol
+        self.budget = budget
+        self.record = record
+        self.max_evals = max_evals
+        self.evaluations_on_all = 0
+
+    def over(self) -> bool:
+        """Whether the time or the number of evaluations is used up."""
+        return self.budget.expired() or self.evaluations_on_all >= self.max_evals
+
+    def on(
+        self,
+        rows: np.ndarray | None,
+        start: Any = None,
+        tol: float | None = None,
+        leans: bool = False,
+    ) -> Level:
+        """Return the objective on some rows (None: on all of them), at a coarser tolerance or not.
+
+        What is evaluated at a coarser one can be evaluated `again`.
+        """
+        return Level(self, rows, start, max(tol or 0.0, self.tol), leans)
+
+
+class Level:
+    """The objective on a fixed set of rows; keeps the best visit and starts warm from it."""
+
+    def __init__(
+        self, objective: Objective, rows: np.ndarray | None, start: Any, tol: float, leans: bool
+    ):
+        self.objective = objective
+        self.tol = tol
+        self.leans = leans
+        self.rows = rows
+        self.n_rows = objective.prepared.n_rows if rows is None else int(rows.sum())
+        self.state = start
+        self.best: Visit | None = None
+        self._known: dict[bytes, tuple[float, np.ndarray]] = {}
+
+    @property
+    def resolution(self) -> float:
+        """The least change of the value that means anything."""
+        return self.objective.criterion.resolution / self.n_rows
+
+    def looks(self, thetas: Iterable[np.ndarray]) -> list[float]:
+        """Return rough values only: a loose gap, few pair updates, no gradient.
+
+        Places are looked at side by side, one per thread.
+        """
+        whole, problem = self.objective, self.objective.prepared.problem
+
+        def look(theta: np.ndarray) -> Visit | None:
+            try:
+                return self._measure(theta, LOOK, whole.budget, problem.of_thread(), False)
+            except SearchEnded:
+                return None
+
+        with problem.workers.clock.phase("look"):
+            visits = problem.map_evaluations(look, thetas, whole.budget)
+        found = [visit for visit in visits if visit is not None]
+        for visit in found:
+            self._note(visit)
+        if len(found) < len(visits):
+            raise SearchEnded
+        return [visit.value * self._lean(visit.theta)[0] for visit in found]
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return value and gradient; a point that is asked for again is not evaluated again."""
+        key = theta.tobytes()
+        if key not in self._known:
+            self._known[key] = self._value_and_grad(theta)
+        return self._known[key]
+
+    def verify(self, visit: Visit, budget: Budget) -> Visit:
+        """Evaluate a point at the final tolerance; its gradient is good enough as it is."""
+        problem, tol = self.objective.prepared.problem, self.objective.tol
+        again = self._measure(visit.theta, tol, budget, problem, False)
+        return replace(again, gradient=visit.gradient)
+
+    def finish(self, theta: np.ndarray) -> None:
+        """Evaluate and record a point at the final tolerance, however late it is."""
+        whole = self.objective
+        budget, problem = whole.budget.unhurried(), whole.prepared.problem
+        self._note(self._measure(theta, whole.tol, budget, problem, False))
+
+    def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        whole = self.objective
+        if self.rows is None and whole.evaluations_on_all >= whole.max_evals:
+            raise SearchEnded
+        visit = self._measure(theta, self.tol, whole.budget, whole.prepared.problem)
+        whole.evaluations_on_all += self.rows is None
+        self._note(visit)
+        if visit.gradient is None:
+            return FAILED, np.zeros(len(theta))
+        gradient = whole.space.pull(visit.params, visit.gradient)
+        if not np.isfinite(gradient).all():  # it tells an optimiser nothing; the value still counts
+            return FAILED, np.zeros(len(theta))
+        factor, slope = self._lean(theta)
+        return visit.value * factor, factor * (gradient + visit.value * slope)
+
+    def _lean(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return a factor on the value, and the derivative of its logarithm.
+
+        Few rows are often separable, and then the loss is flat towards large C, where training is
+        slow and nothing points back.  There the loss therefore leans a little to the cheap side.
+        On more rows it does not: along a flat valley that would move the minimum far.
+        """
+        if not self.leans:
+            return 1.0, np.zeros(len(theta))
+        slope = self.objective.space.lean * np.sqrt(500.0 / self.n_rows)
+        return float(np.exp(slope @ theta)), slope
+
+    def _note(self, visit: Visit) -> None:
+        """Record a visit, and start from it in future if it is the best."""
+        self.objective.record(visit)
+        if np.isfinite(visit.value) and (self.best is None or visit.value < self.best.value):
+            self.best = replace(visit, evaluation=None)  # an evaluation holds a kernel matrix
+            if visit.evaluation is not None and not visit.rough:
+                self.state = visit.evaluation.state
+
+    def _measure(
+        self,
+        theta: np.ndarray,
+        tol: float,
+        budget: Budget,
+        problem: Problem,
+        differentiate: bool = True,
+    ) -> Visit:
+        """Evaluate a point; the tolerance tells whether it is a look.
+
+        What the clock cuts short has a value that no model has: then SearchEnded is raised.
+        """
+        clock = time.perf_counter()
+        params = self.objective.space.params(theta)
+        rough = tol >= LOOK
+        try:
+            budget.check()
+            evaluation, value, gradient = self._evaluate(
+                params, tol, budget, problem, differentiate
+            )
+            error = None
+        except OutOfTime:
+            raise SearchEnded from None
+        except FloatingPointError as failure:
+            # what its frames refer to, such as a kernel matrix, is not to be kept
+            evaluation, value, gradient = None, np.nan, None
+            error = failure.with_traceback(None)
+        seconds = time.perf_counter() - clock
+        visit = Visit(
+            theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, tol, None,
+            error,
+        )  # fmt: skip
+        if tol <= self.objective.tol:
+            return visit
+        return replace(visit, again=partial(self.verify, replace(visit, evaluation=None)))
+
+    def _evaluate(
+        self,
+        params: dict[str, float],
+        tol: float,
+        budget: Budget,
+        problem: Problem,
+        differentiate: bool,
+    ) -> tuple[Evaluation, float, dict[str, float] | None]:
+        whole = self.objective
+        prepared, rough = whole.prepared, tol >= LOOK
+        evaluation = problem.evaluate(
+            prepared.model.bare(params),
+            tol=tol,
+            warm=None if rough else self.state,
+            rows=self.rows,
+            budget=budget,
+            max_iter=20 * self.n_rows if rough else None,
+        )
+        if not evaluation.converged:
+            budget.check()
+        value, delta = validation_loss(
+            evaluation, whole.criterion, prepared, whole.weight, whole.pooled
+        )
+        if not np.isfinite(value):
+            raise FloatingPointError(f"the validation loss is {value} at {params}.")
+        if not differentiate:
+            return evaluation, value, None
+        gradient = evaluation.pullback(delta)
+        own = prepared.model.bare({name: name for name in whole.space.names})
+        return evaluation, value, {name: gradient[bare] for bare, name in own.items()}
+
+
+def check_defined(
+    criterion: Criterion,
+    targets: Targets,
+    tests: Sequence[np.ndarray],
+    weight: np.ndarray,
+    pooled: bool,
+) -> None:
+    """Say so if the criterion is undefined on the rows, or on a fold, that it is applied to."""
+    parts = {"all folds together": np.concatenate(tests)}
+    if not pooled:
+        parts = {f"fold {number}": test for number, test in enumerate(tests)}
+    remedy = "folds that validate on it" if pooled else "stratified folds, or pooled=True"
+    for part, rows in parts.items():
+        rows = rows[weight[rows] > 0]
+        if not len(rows):
+            raise ValueError(
+                f"the sample_weight of all validation rows of {part} is zero; give some of them "
+                "weight."
+            )
+        if targets.classes is None:
+            continue
+        missing = criterion.missing(np.isin(np.arange(len(targets.classes)), targets.y[rows]))
+        if missing is not None:
+            raise ValueError(
+                f"the validation rows of {part} have none of class "
+                f"{targets.classes.tolist()[missing]!r} with a positive sample_weight, without "
+                f"which {criterion.label} is undefined; use {remedy}."
+            )
+
+
+def _checked(criterion: Criterion, found: Any, outputs: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return what a criterion has found, or say what is wrong with it."""
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"criterion={criterion!r} returned {type(found).__name__}; it must return a value and "
+            "a gradient."
+        )
+    value, gradient = found
+    if np.shape(value) != () or not np.issubdtype(np.asarray(value).dtype, np.number):
+        raise ValueError(
+            f"criterion={criterion!r} returned {value!r} for a value; it must be a number."
+        )
+    if np.shape(gradient) != outputs.shape:
+        raise ValueError(
+            f"criterion={criterion!r} returned a gradient of shape {np.shape(gradient)}; it must "
+            f"have that of the outputs, {outputs.shape}."
+        )
+    return float(value), np.asarray(gradient, dtype=float)
+
+
+def validation_loss(
+    evaluation: Evaluation,
+    criterion: Criterion,
+    prepared: Prepared,
+    weight: np.ndarray,
+    pooled: bool = True,
+) -> tuple[float, list[np.ndarray]]:
+    """Apply a criterion to the outputs of all folds; return its gradient fold by fold.
+
+    Folds are pooled, or the criterion is applied to each and averaged.
+    """
+    y, outputs, test = prepared.targets.y, evaluation.outputs, evaluation.test
+
+    def apply(folds: Sequence[int]) -> tuple[float, np.ndarray]:
+        read, pull = prepared.contrasted(outputs, folds)
+        rows = np.concatenate([test[f] for f in folds])
+        value, delta = _checked(criterion, criterion(read, y[rows], weight[rows]), read)
+        return value, pull(delta)
+
+    if not pooled:
+        parts = [apply([f]) for f in range(len(test))]
+        value = float(np.mean([part[0] for part in parts]))
+        return value, [part[1] / len(parts) for part in parts]
+    value, delta = apply(range(len(test)))
+    return value, np.split(delta, np.cumsum([len(rows) for rows in test])[:-1])

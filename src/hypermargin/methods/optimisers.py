@@ -1,0 +1,227 @@
+"""Optimisers: they see only `value_and_grad(theta)`, a start, bounds and a tolerance.
+
+Asking again for a point that was evaluated before costs nothing.  An optimiser may also be handed
+the curvature that it found on a similar objective, relative to the value there, and be told how
+many evaluations it may make at most.  To add one, write a function of this signature and list it in
+`OPTIMISERS`; the contract tests of optimisers pick it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from .._core.compiled import compiled
+
+STEPS = 5, 5  # most evaluations: a first number, and so many for each hyperparameter
+MUCH = 4.0  # gains of so many times the tolerance are worth another evaluation
+
+ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where an optimiser ended; `curvature` is the Hessian divided by the value, if it has one."""
+
+    theta: np.ndarray
+    value: float
+    curvature: np.ndarray | None = None
+
+
+Optimiser = Callable[
+    [ValueAndGrad, np.ndarray, np.ndarray, float, np.ndarray | None, int | None],
+    Found,
+]
+
+
+def lbfgs(
+    value_and_grad: ValueAndGrad,
+    start: np.ndarray,
+    bounds: np.ndarray,
+    tol: float,
+    curvature: np.ndarray | None = None,
+    most: int | None = None,
+    reach: float = 2.0,
+) -> Found:
+    """L-BFGS-B, ended by the rule of keerthi-2006: |f_new - f_old| <= tol |f_old|.
+
+    Smooth errors are flat far from the data's scale, and there quasi-Newton directions run straight
+    into the corners, where training is slow.  So every run is kept inside a box of half-width
+    `reach` around its start; a run that ends on the side of that box is followed by another one.
+    """
+    theta = np.clip(start, *bounds.T)
+    while True:
+        low = np.maximum(bounds[:, 0], theta - reach)
+        high = np.minimum(bounds[:, 1], theta + reach)
+        before = value_and_grad(theta)[0]
+        theta = _run_in_box(value_and_grad, theta, np.column_stack([low, high]), tol)
+        after = value_and_grad(theta)[0]
+        inside = (theta > low) | (low == bounds[:, 0])
+        inside &= (theta < high) | (high == bounds[:, 1])
+        if inside.all() or before - after <= tol * abs(before):
+            return Found(theta, after)
+
+
+def _run_in_box(
+    value_and_grad: ValueAndGrad, start: np.ndarray, box: np.ndarray, tol: float
+) -> np.ndarray:
+    """One run of SciPy's L-BFGS-B.
+
+    The objective is rescaled so that the first step has length one: with bounds on all sides SciPy
+    takes the bare gradient as its first step, and smooth errors have tiny gradients.
+    """
+    value, gradient = value_and_grad(start)
+    norm = float(np.linalg.norm(_projected(start, gradient, box)))
+    if not np.isfinite(value) or norm == 0.0:
+        return start
+    previous = value
+
+    def scaled(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = value_and_grad(theta)
+        return value / norm, gradient / norm
+
+    def check(intermediate_result: Any) -> None:
+        nonlocal previous
+        value = intermediate_result.fun * norm
+        if abs(previous - value) <= tol * abs(previous):
+            raise StopIteration
+        previous = value
+
+    options = {"maxls": 10, "ftol": 0.0, "gtol": 1e-6}
+    found = minimize(
+        scaled, start, jac=True, method="L-BFGS-B", bounds=box, callback=check, options=options
+    )
+    return np.clip(found.x, *box.T)
+
+
+def _projected(theta: np.ndarray, gradient: np.ndarray, box: np.ndarray) -> np.ndarray:
+    """Return the part of the gradient along which the box lets theta descend."""
+    low, high = box.T
+    stuck = ((theta <= low) & (gradient > 0)) | ((theta >= high) & (gradient < 0))
+    return np.where(stuck, 0.0, gradient)
+
+
+def quadratic_model(
+    value_and_grad: ValueAndGrad,
+    start: np.ndarray,
+    bounds: np.ndarray,
+    tol: float,
+    curvature: np.ndarray | None = None,
+    most: int | None = None,
+) -> Found:
+    """Trust-region steps on a quadratic model that is fitted to all values and gradients seen.
+
+    For few hyperparameters: an evaluation costs training on all folds, the model next to nothing,
+    so every step should use all that is known.  Values count relative to the best one.  It ends
+    when the model promises, or a step has brought, no more than the fraction `tol` of the value
+    (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
+    or after a number of evaluations (15 for two hyperparameters); if `most` is given, after so many
+    unless the last one has gained much; then the start is known to be good, and the first step is
+    shorter.
+    """
+    radius = 0.8 if most is None else 0.6
+    limit = STEPS[0] + STEPS[1] * len(start)
+    enough = most = limit if most is None else most
+    smallest = min(0.02, np.sqrt(tol))  # a curvature of one promises half of tol there
+    prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
+    theta = np.clip(start, *bounds.T)
+    best = (theta, *value_and_grad(theta))
+    seen = [best]
+    while True:
+        theta, value, gradient = best
+        scale = abs(value) or 1.0
+        H = _fit_curvature(seen, best, scale, prior)
+        low = np.maximum(bounds[:, 0] - theta, -radius)
+        high = np.minimum(bounds[:, 1] - theta, radius)
+        step, promise = _minimise_model(gradient / scale, H, np.column_stack([low, high]))
+        if promise <= tol and len(seen) == 1 and promise > 0.0:
+            step *= max(1.0, 0.25 / np.abs(step).max())  # a first model deserves one check
+        elif promise <= tol or radius < smallest or len(seen) >= enough:
+            return Found(theta, value, H)
+        new = np.clip(theta + step, *bounds.T)
+        seen.append((new, *value_and_grad(new)))
+        gain = (value - seen[-1][1]) / scale
+        enough = limit if gain > MUCH * tol else most
+        length = np.abs(step).max()
+        if gain < 0.25 * promise:
+            radius = 0.5 * length
+        elif gain > 0.7 * promise and length > 0.9 * radius:
+            radius = min(1.0, 1.5 * radius)
+        if gain > 0.0:
+            best = seen[-1]
+            if gain <= tol:
+                return Found(best[0], best[1], H)
+
+
+def _soften(curvature: np.ndarray) -> np.ndarray:
+    """Bound the eigenvalues of a curvature from fewer rows, which is mostly too stiff."""
+    values, vectors = np.linalg.eigh(curvature)
+    return (vectors * np.clip(values, 0.03, 0.2)) @ vectors.T
+
+
+def _fit_curvature(seen: list, best: tuple, scale: float, prior: np.ndarray) -> np.ndarray:
+    """Return the symmetric H that fits best to the prior and to what other points say of it.
+
+    A point at distance d from the best one says  H d = change of the gradient  and
+    d'Hd / 2 = rise beyond the linear one; both count less from far away, where f is not quadratic.
+    """
+    p = len(prior)
+    rows, cols = np.triu_indices(p)
+    basis = np.zeros((len(rows), p, p))
+    basis[np.arange(len(rows)), rows, cols] = 1.0
+    basis[np.arange(len(rows)), cols, rows] = 1.0
+    equations, answers = [0.15 * np.eye(len(rows))], [0.15 * prior[rows, cols]]
+    for theta, value, gradient in seen:
+        d = theta - best[0]
+        length = float(np.linalg.norm(d))
+        if length < 1e-6 or not np.isfinite(value) or abs(value) > 100 * scale:
+            continue
+        weight = 1.0 / (length * (0.3 + length) ** 2)
+        equations.append(weight * (basis @ d).T)
+        answers.append(weight * (gradient - best[2]) / scale)
+        equations.append(weight / length * 0.5 * np.atleast_2d(d @ (basis @ d).T))
+        rise = value - best[1] - best[2] @ d
+        answers.append(np.array([weight / length * rise / scale]))
+    entries = np.linalg.lstsq(np.vstack(equations), np.concatenate(answers), rcond=None)[0]
+    return np.tensordot(entries, basis, axes=1)
+
+
+def _minimise_model(g: np.ndarray, H: np.ndarray, box: np.ndarray) -> tuple[np.ndarray, float]:
+    """Minimise g'd + d'Hd/2 over a box; return d and the decrease."""
+    descent = np.clip(-g / max(float(np.abs(g).max()), 1e-300), *box.T)
+    runs = [_coordinate_descent(g, H, box, d) for d in (np.zeros(len(g)), descent)]
+    d = min(runs, key=lambda d: float(g @ d + 0.5 * d @ H @ d))
+    return d, max(0.0, -float(g @ d + 0.5 * d @ H @ d))
+
+
+@compiled
+def _coordinate_descent(g, H, box, start):
+    """Minimise along one coordinate after the other, also where the model curves downwards."""
+    d = start.copy()
+    for _ in range(500):
+        moved = 0.0
+        for i in range(len(g)):
+            low, high = box[i]
+            slope = g[i] + (H[i] * d).sum() - H[i, i] * d[i]
+            if H[i, i] > 1e-12:
+                new = min(max(-slope / H[i, i], low), high)
+            else:  # the better end
+                worth = slope * (high - low) + 0.5 * H[i, i] * (high**2 - low**2)
+                new = high if worth < 0.0 else low
+            moved = max(moved, abs(new - d[i]))
+            d[i] = new
+        if moved < 1e-9:
+            break
+    return d
+
+
+OPTIMISERS: dict[str, Optimiser] = {"lbfgs": lbfgs, "quadratic_model": quadratic_model}
+
+
+def choose_optimiser(n_dimensions: int) -> Optimiser:
+    """Return the optimiser for so many hyperparameters: a full model is for few of them."""
+    return quadratic_model if n_dimensions <= 6 else lbfgs

@@ -1,0 +1,1 @@
+"""Cross-validation as a differentiable function."""

@@ -1,0 +1,1 @@
+"""Kernel machines, trained exactly."""

@@ -1,0 +1,177 @@
+"""One machine on a dense block of the kernel matrix: pairs (SMO), and Newton steps on free rows.
+
+Both lower the dual objective of `losses`; pairs find out which rows are free, Newton steps close
+the gap where pairs stall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._core.budget import Budget
+from ...losses.base import Dual
+from .saddle import SaddleSystem
+from .smo import slopes, smo
+
+CHUNK = 5_000  # pairs between two looks at the clock
+NEWTON_EVERY = 3  # pairs per row between two Newton steps
+PATIENCE = 100  # pairs per row before gaps are asked to shrink; libsvm never stops before that
+SINGULAR = 6_000  # free rows of all rounds on singular blocks that count as one
+JITTER = 1e-10  # on the diagonal of a block that is singular, in units of it
+POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How exactly to train, and when to stop.
+
+    `tol` is the gap to reach, in a unit that every fold has of its own.
+    """
+
+    tol: float
+    budget: Budget
+    max_iter: int | None = None
+    unit: np.ndarray | float = 1.0
+
+    @property
+    def gap(self) -> np.ndarray:
+        return np.asarray(self.tol * self.unit)
+
+
+def free_rows(beta: np.ndarray, dual: Dual) -> np.ndarray:
+    """Return the rows strictly between two breakpoints of their penalty."""
+    between = (beta > dual.lower) & (beta < dual.upper)
+    return np.flatnonzero(between & ((beta != 0) | (dual.kink == 0)))
+
+
+class Progress:
+    """Whether gaps still shrink: by half at least whenever the number of pairs has doubled.
+
+    Gaps go up and down, so it is the least one that counts.  Where rounding or a nearly singular
+    block keeps pairs from getting anywhere, this ends them; slow training it lets be.
+    """
+
+    def __init__(self, first: int):
+        self._due, self._least, self._before = first, np.inf, np.inf
+
+    def stalls(self, pairs: int, gap: float) -> bool:
+        self._least = min(self._least, gap)
+        if pairs < self._due:
+            return False
+        stalled = not self._least <= 0.5 * self._before
+        self._due, self._before = 2 * pairs, self._least
+        return stalled
+
+
+class Block:
+    """The dual on a dense block K; `beta` and its residual `r` are improved in place."""
+
+    def __init__(self, K: np.ndarray, dual: Dual, beta: np.ndarray, r: np.ndarray):
+        self.K, self.dual, self.beta = K, dual, beta
+        self.r = r.astype(K.dtype)
+        self.diag = (np.diagonal(K) + dual.ridge).astype(K.dtype)
+        self.singular = False  # whether the free block of the last Newton step was
+
+    def descend(self, tol: float, limit: int, budget: Budget, polish: float) -> int:
+        """Close the gap to tol and return how many pairs that took.
+
+        What is left of the gap at `polish`, if that is not zero, is closed by Newton steps.  (They
+        may reopen it where the free rows change; then the caller tries again.)
+        """
+        iterations = 0
+        for goal in (max(tol, polish), tol) if polish else (tol,):
+            iterations += self._pairs(goal, limit - iterations, budget)
+            if polish:
+                self.newton(rounds=4)
+        return iterations
+
+    def _pairs(self, tol: float, limit: int, budget: Budget) -> int:
+        """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
+        dual, iterations = self.dual, 0
+        chunk = min(CHUNK, NEWTON_EVERY * len(self.beta))
+        progress = Progress(PATIENCE * len(self.beta))
+        since_newton, wait, before = 0, NEWTON_EVERY * len(self.beta), np.inf
+        while True:
+            made, gap = smo(
+                self.K, self.diag, dual.ridge, self.beta, self.r,
+                dual.lower, dual.upper, dual.kink, tol, chunk,
+            )  # fmt: skip
+            iterations += made
+            since_newton += made
+            if gap <= tol or iterations >= limit or budget.expired():
+                return iterations
+            if progress.stalls(iterations, gap):
+                return iterations
+            if since_newton >= wait:
+                # on singular blocks steps are many and dear: those that get nowhere become rare
+                idle = self.singular and gap > 0.5 * before
+                wait = 2 * wait if idle else NEWTON_EVERY * len(self.beta)
+                self.newton(rounds=1)
+                since_newton, before = 0, gap
+
+    def gap(self) -> float:
+        up, down = np.empty_like(self.beta), np.empty_like(self.beta)
+        slopes(self.beta, self.dual.lower, self.dual.upper, self.dual.kink, up, down)
+        return float((self.r + up).max() - (self.r + down).min())
+
+    def newton(self, rounds: float) -> bool:
+        """Minimise over the free rows as far as the bounds allow; True if they did not matter.
+
+        Where the block is singular more rounds are taken: each leaves a row at a bound, until the
+        rest are independent.  Pairs need very long for that.
+        """
+        while rounds > 0:
+            free = free_rows(self.beta, self.dual)
+            if not free.size:
+                return False
+            K, ridge = self.K[np.ix_(free, free)], self.dual.ridge[free]
+            slope = self.r[free] - self.dual.kink[free] * np.sign(self.beta[free])
+            system = SaddleSystem(K, ridge, True)
+            cost, self.singular = 1.0, not system.definite
+            if self.singular:
+                cost, K = min(1.0, len(free) / SINGULAR), K.astype(float)
+                system = SaddleSystem(K, ridge + JITTER * np.abs(np.diagonal(K)).mean(), True)
+            d, _ = system.solve(slope, 0.0)
+            d -= d.mean()
+            reach = self._reach(free, d)
+            if not system.definite:
+                return reach >= 1.0 and self._try(free, d)
+            gain, curvature = float(slope @ d), float(d @ (K @ d) + ridge @ d**2)
+            length = max(1.0, gain / max(curvature, 1e-14 * abs(gain), 1e-300))
+            self._move(free, min(reach, length) * d)
+            if reach >= length:
+                return True
+            rounds -= cost
+        return False
+
+    def _move(self, free: np.ndarray, d: np.ndarray) -> None:
+        dual, beta = self.dual, self.beta
+        low, high = dual.lower[free], dual.upper[free]
+        moved = np.clip(beta[free] + d, low, high)
+        for point in (low, high, np.zeros_like(low)):  # what a cut step brings to a breakpoint
+            moved = np.where(np.abs(moved - point) <= 1e-12 * (high - low), point, moved)
+        change = moved - beta[free]
+        beta[free] = moved
+        self.r -= change.astype(self.K.dtype) @ self.K[free]
+        self.r[free] -= dual.ridge[free] * change
+
+    def _try(self, free: np.ndarray, d: np.ndarray) -> bool:
+        """Take a step that need not be downhill (an indefinite kernel) if it closes the gap."""
+        beta, r, gap = self.beta.copy(), self.r.copy(), self.gap()
+        self._move(free, d)
+        if self.gap() <= gap:
+            return True
+        self.beta, self.r = beta, r
+        return False
+
+    def _reach(self, free: np.ndarray, d: np.ndarray) -> float:
+        """Return the longest step along d before a free row meets a breakpoint."""
+        beta, kink = self.beta[free], self.dual.kink[free]
+        high = np.where((beta < 0) & (kink > 0), 0.0, self.dual.upper[free])
+        low = np.where((beta > 0) & (kink > 0), 0.0, self.dual.lower[free])
+        room = np.where(d > 0, high - beta, beta - low)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.where(d != 0, room / np.abs(d), np.inf)
+        return float(steps.min(initial=np.inf))

@@ -1,0 +1,159 @@
+"""The symmetric system behind training and its adjoint, eqs. (5) and (14) of keerthi-2006.
+
+For the free variables of a machine with a bias the matrix is  [[A, 1], [1', 0]]  with A the free
+block of K + diag(ridge); without a bias it is A alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numba.extending import get_cython_function_address
+from scipy.linalg import eigh
+
+from ..._core.budget import cached
+from ..._core.compiled import compiled
+
+REFINEMENTS = 6  # of a single-precision factor, before it is given up
+
+
+def _lapack(name: str, n_arguments: int) -> Any:
+    """Return a LAPACK routine as SciPy has it, to be called without the GIL.
+
+    SciPy's own wrappers keep the GIL, so that only one thread at a time would factor.
+    """
+    address = get_cython_function_address("scipy.linalg.cython_lapack", name)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+
+
+_FACTOR = {np.dtype(t): _lapack(n, 5) for t, n in ((np.float32, "spotrf"), (np.float64, "dpotrf"))}
+_SOLVE = {np.dtype(t): _lapack(n, 8) for t, n in ((np.float32, "spotrs"), (np.float64, "dpotrs"))}
+_UPPER = ctypes.c_char(b"U")
+
+
+def _factor(A: np.ndarray) -> bool:
+    """Overwrite A by its Cholesky factor; False if it has none."""
+    n, info = ctypes.c_int(len(A)), ctypes.c_int(0)
+    size, result = ctypes.addressof(n), ctypes.addressof(info)
+    _FACTOR[A.dtype](ctypes.addressof(_UPPER), size, A.ctypes.data, size, result)
+    return info.value == 0
+
+
+def _solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Solve with a Cholesky factor; right-hand sides are rows."""
+    x = np.array(rhs, factor.dtype)
+    n, columns = ctypes.c_int(len(factor)), ctypes.c_int(x.size // max(1, len(factor)))
+    info = ctypes.c_int(0)
+    size = ctypes.addressof(n)
+    _SOLVE[factor.dtype](
+        ctypes.addressof(_UPPER), size, ctypes.addressof(columns), factor.ctypes.data, size,
+        x.ctypes.data, size, ctypes.addressof(info),
+    )  # fmt: skip
+    return x.astype(float)
+
+
+@compiled(fastmath=True)
+def _product(A, v, out):
+    """Set out to A v, summed in double."""
+    for i in range(A.shape[0]):
+        row, total = A[i], 0.0
+        for j in range(A.shape[1]):
+            total += row[j] * v[j]
+        out[i] = total
+
+
+class SaddleSystem:
+    """Factor once, solve for many right-hand sides.
+
+    Cholesky of A with the bias eliminated is the fast way, in the precision of K, with refinement
+    against residuals in double; a single-precision factor that does not do is replaced by a double
+    one.  Where A is singular (duplicate points, more free points than features) or indefinite
+    (sigmoid kernels) the least-norm solution of the whole system is taken: right-hand sides that
+    arise from training and from outputs lie in its range, so every solution gives the same outputs
+    and the same hypergradient.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n), contiguous
+        The free block of the kernel matrix.  Rounding of a single-precision one counts as ridge.
+    ridge : ndarray of shape (n,)
+    bias : bool
+    work : ndarray of the shape and type of K, optional
+        Memory for the factor; with it, K is overwritten as well.
+    """
+
+    def __init__(
+        self, K: np.ndarray, ridge: np.ndarray, bias: bool, work: np.ndarray | None = None
+    ):
+        self.bias = bias
+        if work is None:
+            K, work = K.copy(), np.empty_like(K)
+        noise = 1e-6 * float(np.abs(np.diagonal(K)).mean()) if K.dtype == np.float32 else 0.0
+        K.reshape(-1)[:: len(K) + 1] += (ridge + noise).astype(K.dtype)
+        self._make(K, work)
+
+    def _make(self, A: np.ndarray, factor: np.ndarray) -> None:
+        self.A = A
+        np.copyto(factor, A)
+        # pivots are square roots: single precision serves condition numbers up to about 1e5
+        least = 3e-3 if factor.dtype == np.float32 else 1e-6
+        self.definite = _factor(factor)
+        pivots = np.diagonal(factor)
+        self.definite = self.definite and bool(pivots.min() > least * pivots.max())
+        if self.definite:
+            self._cholesky = factor
+            self._inverse_ones = _solve(factor, np.ones(len(factor)))
+        elif factor.dtype == np.float32:
+            self._make(A.astype(float), np.empty(A.shape))
+
+    def solve(self, rhs: np.ndarray, total: float) -> tuple[np.ndarray, float]:
+        """Return v and c with  A v + c 1 = rhs  and  1'v = total  (c = 0 without a bias)."""
+        v, c = self._solve(rhs, total)
+        if not self.definite:
+            return v, c
+        # bordering loses digits when A is ill-conditioned; single precision has few of them
+        size = np.abs(rhs).max(initial=0.0) + abs(total) + 1e-300
+        product = np.empty(len(v))
+        for _ in range(1 if self.A.dtype == np.float64 else REFINEMENTS):
+            _product(self.A, v, product)
+            residual = rhs - product - c
+            dv, dc = self._solve(residual, total - v.sum() if self.bias else 0.0)
+            v, c = v + dv, c + dc
+            if self.A.dtype == np.float32 and np.abs(residual).max() < 1e-6 * size:
+                break
+        return v, c
+
+    def _solve(self, rhs: np.ndarray, total: float) -> tuple[np.ndarray, float]:
+        if self.definite:
+            v = _solve(self._cholesky, rhs)
+            if not self.bias:
+                return v, 0.0
+            c = (v.sum() - total) / self._inverse_ones.sum()
+            return v - c * self._inverse_ones, c
+        values, vectors = self._spectrum
+        keep = np.abs(values) > 1e-11 * np.abs(values).max()
+        whole = np.append(rhs, self._unit * total) if self.bias else rhs
+        solution = vectors[:, keep] @ ((vectors[:, keep].T @ whole) / values[keep])
+        if not self.bias:
+            return solution, 0.0
+        return solution[:-1], self._unit * float(solution[-1])
+
+    @cached
+    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        return eigh(self._whole(), check_finite=False)
+
+    @property
+    def _unit(self) -> float:
+        """The size of A, in which the bias is counted: beside large values ones would be lost."""
+        return float(np.abs(self.A).max(initial=0.0)) or 1.0
+
+    def _whole(self) -> np.ndarray:
+        if not self.bias:
+            return self.A
+        n = len(self.A)
+        whole = np.full((n + 1, n + 1), self._unit)
+        whole[:n, :n] = self.A
+        whole[n, n] = 0.0
+        return whole

@@ -1,0 +1,432 @@
+"""Cross-validation of kernel machines on landmarks: the problem for data beyond memory.
+
+A machine is an expansion on landmarks Z, rows that are drawn once, before the search:
+o(x) = K(x, Z) alpha + bias.  With the data of a loss's dual (see `losses`) it minimises
+
+    1/2 alpha' Q alpha + sum_i max_b [ b (target_i - o_i) - kink_i |b| - (ridge_i + mu_i) b^2 / 2 ]
+
+over lower_i <= b <= upper_i, where Q = K(Z, Z) + jitter.  This is the primal form of the same
+quadratic programme with the Nystrom approximation K(X, Z) Q^-1 K(Z, X) in place of K.  It differs
+from the exact problem by that approximation, by the jitter, and by mu_i = s / (upper_i - lower_i),
+which rounds the corners of the loss over a width s of the outputs.  A loss without bounds has no
+corners, and mu = 0.
+
+The best b is the dual coefficient  beta_i = clip(h_i soft(target_i - o_i, kink_i)) to the bounds,
+h_i = 1 / (ridge_i + mu_i).  With a column of ones in K for the bias, training solves
+Q alpha = K' beta  by Newton's method.  Its matrix is  H = Q + K' D K,  where D is h if beta is free
+and zero otherwise.  For a gradient delta on the outputs of the validation rows the adjoint solves
+H p = K' delta,  and with q = K p
+
+    df = (delta - D q)' dK alpha + beta' dK p - p' dQ alpha + q' dbeta,
+
+dbeta being the change of beta at fixed outputs.  So a kernel meets cotangents of rank two for each
+machine, and a loss meets cotangents on its dual's data, as in the exact problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._core.budget import Budget, OutOfTime, Workers, one_blas_thread
+from ..._core.space import Params
+from ...kernels.base import Kernel
+from ...kernels.gram import RowStore
+from ...kernels.points import Points
+from ...losses.base import FIELDS, Dual, Loss, Rows
+from ..base import SAMPLE, Column, Design, Evaluation, Fold, KernelProblem, Solution
+from .features import Features
+from .newton import MOST_NEWTON, Newton, SmoothDual
+
+JITTER = 1e-6  # on the diagonal of K(Z, Z), in units of its mean
+SMOOTHING = 0.5  # width of the rounded corners, in units of the targets
+BIAS_PENALTY = 1e-8  # on the bias, in units of a row's bounds; makes it unique, moves nothing
+FEWER = 64, 250  # on a part of the rows: rows per landmark, and least number of landmarks
+STEP = 5.0  # last step of the outputs on average, in units of the largest violation of a row
+FINEST = 1e-3  # accuracy of a model on all rows; rounded corners make more of it meaningless
+ADJOINT = 1e-3, 1e-10  # accuracy of the adjoint in single and in double precision
+
+
+@dataclass(frozen=True)
+class LandmarkStart:
+    """Where a machine ended: an expansion on landmarks, and its outputs.
+
+    `rows` and `landmarks` are row numbers of the user's data, `params` the hyperparameters.
+    """
+
+    landmarks: np.ndarray
+    alpha: np.ndarray
+    bias: float
+    params: Params
+    rows: np.ndarray
+    outputs: np.ndarray
+
+
+LandmarkState = dict[tuple[int, int], LandmarkStart]
+
+
+class LowRankCrossValidation(KernelProblem):
+    """All folds of a kernel machine on landmarks as one function of its hyperparameters.
+
+    Parameters
+    ----------
+    designs, folds, columns : sequences of Design, Fold, Column
+    kernel, loss : Kernel, Loss
+        The kernel must be positive definite.
+    values : dict
+        Values of hyperparameters that an evaluation does not name.
+    memory : float
+        Bytes for kernel values; what does not fit is computed again at every pass.
+    rank : int
+        Number of landmarks.
+    seed : int
+        Of the draw of the landmarks.
+    smoothing : float
+        Width over which the corners of the loss are rounded, in units of the targets.
+
+    Notes
+    -----
+    Landmarks are drawn from all rows, in the proportions of the classes, and are the same in all
+    evaluations; on fewer rows the first of them are used.  A landmark may be a validation row of a
+    fold: only its features are used, never its label, as in a method that is given the points to
+    predict beforehand.  With all rows as landmarks the machines are those of the exact problem, in
+    which validation rows get no coefficient.
+
+    A machine of a pair of classes has landmarks of these classes only, so that it can be written as
+    a scikit-learn SVC whose support vectors are the landmarks.
+    """
+
+    sums_to_zero = False
+
+    def __init__(
+        self,
+        designs: Sequence[Design],
+        folds: Sequence[Fold],
+        columns: Sequence[Column],
+        kernel: Kernel,
+        loss: Loss,
+        values: Params,
+        memory: float,
+        workers: Workers | None = None,
+        *,
+        rank: int,
+        seed: int = 0,
+        smoothing: float = SMOOTHING,
+    ):
+        self.rank = rank
+        self.seed = seed
+        self.smoothing = smoothing
+        self.groups = groups_of_columns(columns)
+        designs = [_in_order(design) for design in designs]
+        super().__init__(designs, folds, columns, kernel, loss, values, memory, workers)
+        self.order, self.n_strata = landmark_order(columns, np.random.default_rng(seed))
+        if rank < self.n_strata:
+            raise ValueError(f"rank={rank!r} must be at least {self.n_strata}, one for each class.")
+
+    @property
+    def _n_stores(self) -> int:
+        return len(self.designs) * len(self.groups)
+
+    def evaluate(
+        self,
+        params: Params,
+        *,
+        tol: float,
+        warm: LandmarkState | None = None,
+        rows: np.ndarray | None = None,
+        budget: Budget | None = None,
+        max_iter: int | None = None,
+    ) -> Evaluation:
+        """Train all folds; `tol` bounds the last step of the outputs, `max_iter` counts steps.
+
+        In the exact problem it bounds the largest violation of all rows.  A step says how far off
+        the rows are on average, which is much less.
+        """
+        self._latest = None
+        budget = budget or Budget()
+        most = min(MOST_NEWTON, max_iter or MOST_NEWTON)
+        step = STEP * tol * min(1.0, self.smoothing / SMOOTHING)  # sharp corners are soon crossed
+        with one_blas_thread():
+            parts = [
+                _Group(self, number, group, params, rows, budget)
+                for number in range(len(self.designs))
+                for group in range(len(self.groups))
+                if self._jobs(number, group)
+            ]
+            for part in parts:
+                part.train(step, warm or {}, most)
+        home = {job: part for part in parts for job in part.jobs}
+
+        def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
+            found = np.zeros((len(at), len(self.columns)))
+            for c in range(len(self.columns)):
+                if (job := (fold, c)) in home:
+                    found[:, c] = home[job].outputs_at(job, at)
+            return found
+
+        state: Any = {job: start for part in parts for job, start in part.state().items()}
+        tests = {f: rows for part in parts for f, rows in part.test_rows.items()}
+        test = [tests[f] for f in range(len(self.folds))]
+        evaluation = Evaluation(
+            outputs=[outputs_at(f, at) for f, at in enumerate(test)],
+            test=test,
+            pullback=self._pullback_of(parts),
+            outputs_at=outputs_at,
+            state=state,
+            converged=all(part.newton.converged for part in parts),
+        )
+        return self._moved(evaluation, params)
+
+    def _jobs(self, number: int, group: int) -> list[tuple[int, int]]:
+        """Return the machines of a design and a group of columns that are trained."""
+        folds, columns = self.designs[number].folds, self.groups[group]
+        pairs = [(f, c) for c in columns for f in folds]
+        return [(f, c) for f, c in pairs if self.folds[f].trains(self.columns[c])]
+
+    def solutions(
+        self,
+        points: Points | None,
+        weight: np.ndarray,
+        params: Params,
+        tol: float,
+        warm: LandmarkState | None,
+        budget: Budget | None = None,
+    ) -> list[Solution]:
+        whole = self._on_all_rows(points, weight)
+        if points is None:  # outputs of the folds are near those on all rows
+            warm = {(0, c): start for (f, c), start in (warm or {}).items() if f == 0}
+        else:
+            warm = None
+        self._latest = None
+        evaluation = whole.evaluate(params, tol=max(tol, FINEST), warm=warm, budget=budget)
+        state: Any = evaluation.state
+        found = [state[0, c] for c in range(len(self.columns))]
+        return [Solution(s.landmarks, s.alpha, s.bias, 1, evaluation.converged) for s in found]
+
+
+def _in_order(design: Design) -> Design:
+    """Return a design with its rows in the order of the user's data."""
+    order = np.argsort(design.rows, kind="stable")
+    if (order == np.arange(len(order))).all():
+        return design
+    return Design(design.points.take(order), design.rows[order], design.folds, design.fixed)
+
+
+class _Group:
+    """The machines of a design whose columns have the same members, and so the same landmarks."""
+
+    def __init__(
+        self,
+        problem: LowRankCrossValidation,
+        number: int,
+        group: int,
+        params: Params,
+        rows: np.ndarray | None,
+        budget: Budget,
+    ):
+        self.problem, self.budget = problem, budget
+        self.design = design = problem.designs[number]
+        columns = problem.groups[group]
+        kept, self.points = np.arange(len(design.rows)), design.points
+        if rows is not None:
+            kept = np.flatnonzero(rows[design.rows])
+            self.points = self.points.take(kept)
+        self.rows = design.rows[kept]
+        self.params = {**problem.values, **design.fixed, **params}
+        self.jobs = problem._jobs(number, group)
+        self.test_rows, self.test = {}, {}
+        for f in design.folds:  # a row may be listed twice, and may be in the training part too
+            test = problem.folds[f].test
+            self.test_rows[f] = test[np.isin(test, self.rows)]
+            self.test[f] = np.searchsorted(self.rows, self.test_rows[f])
+        order = problem.order[np.isin(problem.order, design.rows)]
+        most = len(order)
+        if rows is not None:
+            most = max(problem.n_strata, len(self.rows) // FEWER[0], FEWER[1])
+        landmarks = order[: min(problem.rank, most)]
+        self.landmark_rows = landmarks[problem.columns[columns[0]].members[landmarks]]
+        self.landmarks = design.points.take(np.searchsorted(design.rows, self.landmark_rows))
+        n_groups = len(problem.designs) * len(problem.groups)
+        self.memory = problem.memory / n_groups
+        self.store = problem._stores[number * len(problem.groups) + group][0]
+        self.spreads = np.array([problem.spreads[f, c] for f, c in self.jobs])
+        self.offsets = np.array([problem.offsets[f, c] for f, c in self.jobs])
+        self.units = problem.units[[f for f, _ in self.jobs]]
+        self.of_loss, self.dual = self._duals()
+        self.K_zz, self.Q = self._penalty()
+
+    def _duals(self) -> tuple[list[Rows], SmoothDual]:
+        """Return what the loss knows of each machine's rows, and the smoothed dual."""
+        problem, rows, known = self.problem, self.rows, []
+        for f, c in self.jobs:
+            column = problem.columns[c]
+            weight = problem.folds[f].of_column(column)[rows]
+            parts = {kind: of[rows] for kind, of in column.parts.items()}
+            known.append(Rows(column.target[rows] - problem.offsets[f, c], weight, parts))
+        duals = [problem.loss.dual(one, self.params) for one in known]
+        stacked: Any = {n: np.column_stack([getattr(d, n) for d in duals]) for n in FIELDS}
+        return known, SmoothDual(Dual(**stacked), problem.smoothing * self.spreads)
+
+    def _penalty(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return K(Z, Z), and Q with the penalty of the bias in its last place."""
+        K = self.problem.kernel.block(self.landmarks, self.landmarks, self.params)
+        m, bias = len(K), self.problem.loss.bias
+        Q = np.zeros((m + bias, m + bias))
+        Q[:m, :m] = 0.5 * (K + K.T)
+        Q[np.arange(m), np.arange(m)] += JITTER * np.diagonal(K).mean()
+        if bias:
+            stiffness = self.dual.stiffness[self.dual.stiffness > 0].mean()
+            Q[m, m] = BIAS_PENALTY * self.problem.smoothing * stiffness
+        return K, Q
+
+    def train(self, tol: float, warm: LandmarkState, most: int) -> None:
+        """Train all machines side by side."""
+        self.single = self.problem.in_single(self.points, self.params, tol)
+        self._run(tol, warm, most)
+        if self.single and self._is_rounded(tol):
+            self.single = False
+            self._run(tol, warm, most)
+
+    def _is_rounded(self, tol: float) -> bool:
+        """Whether outputs in double precision differ, on some of the rows."""
+        at = np.linspace(0, len(self.points) - 1, min(len(self.points), SAMPLE)).astype(int)
+        block = self.problem.kernel.block(self.points.take(at), self.landmarks, self.params)
+        A, m = self.newton.coefficients, len(self.landmarks)
+        exact = block @ A[:m] + (A[m] if self.problem.loss.bias else 0.0)
+        return bool((np.abs(exact - self.newton.outputs[at]) > 10 * tol * self.units).any())
+
+    def _run(self, tol: float, warm: LandmarkState, most: int) -> None:
+        self.features = self._features(
+            self.points, self.landmarks, self.params, self.store, self.memory
+        )
+        self.newton = Newton(self.features, self.Q, self.dual, self.units)
+        try:
+            start, reach = self._start(warm), self._reach(warm)
+        except OutOfTime:
+            start, reach = None, self.dual.width
+        self.newton.run(start, reach, tol, most)
+
+    def _features(
+        self, points: Points, landmarks: Points, params: Params, store: RowStore, memory: float
+    ) -> Features:
+        problem = self.problem
+        if self.single:
+            points, landmarks = points.single, landmarks.single
+        return Features(
+            points,
+            landmarks,
+            problem.kernel,
+            params,
+            problem.loss.bias,
+            store,
+            memory,
+            problem.workers,
+            budget=self.budget,
+        )
+
+    def _start(self, warm: LandmarkState) -> np.ndarray | None:
+        """Return the outputs of earlier machines on the rows, if there are machines for all."""
+        starts = [warm[job] for job in self.jobs if job in warm]
+        if len(starts) < len(self.jobs):
+            return None
+        one = starts[0]
+        place = np.minimum(np.searchsorted(one.rows, self.rows), len(one.rows) - 1)
+        known = one.rows[place] == self.rows
+        outputs = np.empty((len(self.rows), len(starts)))
+        outputs[known] = np.column_stack([start.outputs for start in starts])[place[known]]
+        if not known.all():
+            A = np.column_stack([start.alpha for start in starts])
+            if self.problem.loss.bias:
+                A = np.vstack([A, [start.bias for start in starts]])
+            landmarks = self.design.points.take(np.searchsorted(self.design.rows, one.landmarks))
+            points = self.points.take(~known)
+            old = self._features(points, landmarks, one.params, RowStore(), 0.0)
+            outputs[~known] = old.times(A)
+        return outputs - self.offsets
+
+    def _reach(self, warm: LandmarkState) -> np.ndarray:
+        """Return how far outputs may be from those of earlier machines."""
+        old = warm.get(self.jobs[0])
+        if old is None or not np.array_equal(old.rows, self.rows):
+            return self.dual.width
+        pairs = [(self.params[name], old.params[name]) for name in old.params]
+        change = sum(abs(new - old) / max(abs(new), abs(old), 1e-300) for new, old in pairs)
+        return self.dual.width * min(1.0, change)
+
+    def state(self) -> LandmarkState:
+        A, m = self.newton.coefficients, len(self.landmarks)
+        bias = A[m] if self.problem.loss.bias else np.zeros(len(self.jobs))
+        bias, outputs = bias + self.offsets, self.newton.outputs + self.offsets
+        return {
+            job: LandmarkStart(
+                self.landmark_rows, A[:m, k], float(bias[k]), self.params, self.rows, outputs[:, k]
+            )
+            for k, job in enumerate(self.jobs)
+        }
+
+    def outputs_at(self, job: tuple[int, int], rows: np.ndarray) -> np.ndarray:
+        at = np.searchsorted(self.rows, rows)
+        k = self.jobs.index(job)
+        return self.points.tied(self.newton.outputs[at, k] + self.offsets[k], at)
+
+    def pullback(self, delta: Sequence[np.ndarray]) -> Params:
+        """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
+        features, outputs = self.features, self.newton.outputs
+        features.budget = Budget()  # a gradient cannot be had by halves
+        A, m = self.newton.coefficients, len(self.landmarks)
+        E = np.zeros_like(outputs)
+        for k, (f, c) in enumerate(self.jobs):
+            np.add.at(E[:, k], self.test[f], delta[f][:, c])
+        beta = self.dual.beta(outputs)
+        D = self.dual.curvature(outputs, beta)
+        rhs = features.transposed(E)
+        P = self.newton.system(D, renew=True).solve(rhs, ADJOINT[0 if self.single else 1])
+        q = features.times(P)
+        left, right = np.hstack([E - D * q, beta]), np.vstack([A[:m].T, P[:m].T]).T
+        gradient = dict.fromkeys(self.problem.hyperparameters, 0.0)
+        for part in (features.pullback(left, right), self._pull_penalty(P[:m], A[:m])):
+            for name, value in part.items():
+                gradient[name] += value
+        cotangent = self.dual.cotangent(outputs, beta, q)
+        for k in range(len(self.jobs)):
+            own = Dual(**{name: getattr(cotangent, name)[:, k] for name in FIELDS})
+            pulled = self.problem.loss.pullback(self.of_loss[k], self.params, own)
+            for name, value in pulled.items():
+                gradient[name] += value
+        return gradient
+
+    def _pull_penalty(self, P: np.ndarray, A: np.ndarray) -> Params:
+        """Pull the cotangent -P A' on Q back through K(Z, Z) and the jitter on its diagonal."""
+        M = -P @ A.T
+        M[np.arange(len(M)), np.arange(len(M))] += JITTER * np.trace(M) / len(M)
+        Z = self.landmarks
+        return self.problem.kernel.pullback(Z, Z, self.K_zz, M, self.params)
+
+
+def landmark_order(columns: Sequence[Column], rng: np.random.Generator) -> tuple[np.ndarray, int]:
+    """Return all rows in an order of which every beginning has the classes in their proportions.
+
+    Also returns how many classes there are; one of each comes first.  Real targets are one class.
+    """
+    n = len(columns[0].target)
+    labels = np.column_stack([np.where(c.members, c.target, 0.0) for c in columns])
+    stratum = np.zeros(n, dtype=int)
+    if all(len(np.unique(column)) <= 3 for column in labels.T):
+        stratum = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    priority = np.empty(n)
+    n_strata = int(stratum.max()) + 1
+    for s in range(n_strata):
+        members = rng.permutation(np.flatnonzero(stratum == s))
+        priority[members] = np.arange(len(members)) / len(members)
+    return np.lexsort((rng.permutation(n), priority)), n_strata
+
+
+def groups_of_columns(columns: Sequence[Column]) -> list[list[int]]:
+    """Return the numbers of the columns, those with the same members together."""
+    groups: dict[bytes, list[int]] = {}
+    for number, column in enumerate(columns):
+        groups.setdefault(np.packbits(column.members).tobytes(), []).append(number)
+    return list(groups.values())

@@ -1,0 +1,147 @@
+"""Linear machines in lanes: weights, outputs, slopes, and the systems behind their derivatives.
+
+Up to eight machines of one column, one per fold and one for all rows, minimise
+
+    1/2 w' R w + sum_i weight_i loss_i(x_i' w)
+
+side by side, R being one but for the bias.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core.budget import Budget
+from ...losses.base import Dual
+from ...losses.lanes import LaneLoss
+from .lanes import Matrix
+from .loops import LANES
+from .systems import FEW, TIGHT, ConjugateGradients, LaneByLane, RowByRow, dots
+from .truncated import Truncated
+
+FINE = 1e-10  # gradient and accuracy of derivatives on few data, if they are to be exact
+
+
+class Bundle:
+    """Machines in lanes: weights W (features and bias, lanes), outputs Z (rows, lanes).
+
+    A are the coefficients of the rows, minus the slopes of their losses, D the curvatures.
+    `solver` is "primal" (Newton's method), "truncated" (the same with LIBLINEAR's steps, for losses
+    without corners) or "dual" (coordinate descent); None chooses by shape.
+    """
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        loss: LaneLoss,
+        bias_penalty: float,
+        budget: Budget,
+        solver: str | None = None,
+    ):
+        self.matrix, self.loss, self.budget = matrix, loss, budget
+        self.penalty = np.ones((matrix.width, 1), dtype=matrix.dtype)
+        self.penalty[-1] = bias_penalty if matrix.scale else 1.0
+        self.used: np.ndarray = loss.used
+        self.corners = loss.has_corners
+        self.fine = matrix.small and matrix.dtype == np.float64 and not self.corners
+        self.truncated = solver == "truncated"
+        self.dual, self.system = self._choose(solver)
+        self.converged, self.still, self.iterations = True, False, 0
+        shape = matrix.n_rows, len(self.used)
+        self.W = np.zeros((matrix.width, shape[1]), dtype=matrix.dtype)
+        self.A0: np.ndarray | float = 0.0  # where coordinate descent begins
+        self.Z, self.A, self.D = (np.zeros(shape, dtype=matrix.dtype) for _ in range(3))
+
+    def _choose(self, solver: str | None) -> tuple[bool, Any]:
+        """Return whether to train in the dual, and what solves systems."""
+        matrix = self.matrix
+        many = matrix.width > FEW
+        dual = many if solver is None else solver == "dual"
+        if many and self.corners and not dual:
+            raise ValueError(
+                f"dual=False is not for a loss with corners and {matrix.n_features} features; "
+                "use dual='auto'."
+            )
+        kind: Any = Truncated if self.truncated else ConjugateGradients
+        if self.corners or (many and dual):
+            kind = RowByRow if dual else LaneByLane
+        return dual, kind(matrix, self.penalty, self.used, self.budget)
+
+    @staticmethod
+    def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the inner products of machines, by lane."""
+        return dots(a, b)
+
+    def start(self, W: np.ndarray, A: np.ndarray | None = None) -> None:
+        """Begin training at these weights, coordinate descent at these coefficients."""
+        self.W = np.ascontiguousarray(W, dtype=self.matrix.dtype)
+        if A is not None:
+            self.A0 = np.ascontiguousarray(A, dtype=self.matrix.dtype)
+
+    def slopes(self, Z: np.ndarray) -> np.ndarray:
+        """Set coefficients and curvatures at the outputs Z; return the sums of the losses."""
+
+        def run(part: slice) -> np.ndarray:
+            return self.loss.slopes(Z, self.A, self.D, part)
+
+        return sum(self.matrix.each(run, Z.size * LANES))
+
+    def solve(self, B: np.ndarray, tol: float) -> np.ndarray:
+        """Return (R + X' D X)^-1 B."""
+        system = self.system
+        if self.truncated:  # whose steps are too coarse for anything else
+            system = ConjugateGradients(self.matrix, self.penalty, self.used, self.budget)
+        B = B.astype(self.matrix.dtype, copy=False)
+        tol = min(tol, FINE) if self.fine and tol <= 10 * TIGHT else tol
+        return system.solve(self.D, B, tol, self.used)
+
+    def gradient(self) -> np.ndarray:
+        return self.penalty * self.W - self.matrix.transposed(self.A)
+
+    def reach(self) -> np.ndarray:
+        """Return the lengths of the gradients at W = 0.
+
+        Where the bias is free, what it would take away counts for the bias only: features far from
+        zero would have long gradients for no other reason.
+        """
+        self.slopes(np.zeros_like(self.Z))
+        G = self.matrix.transposed(self.A)
+        if not self.penalty[-1]:
+            G[:-1] -= self.matrix.means * (G[-1] / self.matrix.scale)
+        return self._lengths(G)
+
+    def size(self, gradient: np.ndarray, reach: np.ndarray) -> np.ndarray:
+        """Return the lengths of gradients, relative to those at W = 0."""
+        lengths = self._lengths(gradient)
+        ratio = np.divide(lengths, reach, out=np.zeros_like(lengths), where=reach > 0)
+        return ratio.max(axis=0)
+
+    def _lengths(self, G: np.ndarray) -> np.ndarray:
+        """Return lengths of gradients, and where the bias is free also those without it.
+
+        With features in small units it would hide the rest.
+        """
+        parts = (G,) if self.penalty[-1] else (G, G[:-1])
+        return np.sqrt([self.dots(part, part) for part in parts])
+
+    def cotangent(self, Q: np.ndarray) -> Dual:
+        """Return what cotangents Q on the coefficients say of the dual's data, by row.
+
+        At a corner the output is held, and the coefficient gives way: it moves as much as the
+        multiplier of the row says.
+        """
+        cotangent = self.loss.cotangent(self.Z, np.where(np.isinf(self.D), 0.0, Q).astype(Q.dtype))
+        if self.loss.has_corners:
+            held = np.where(np.isinf(self.D), self.system.multipliers, 0.0)
+            cotangent.target[:] += held.sum(axis=1)
+            dual = self.loss.dual
+            sign = np.sign(dual.target[:, None] - self.Z) * (dual.kink > 0)[:, None]
+            cotangent.kink[:] -= (sign * held).sum(axis=1)
+        return cotangent
+
+    def derivative(self, tol: float) -> np.ndarray:
+        """Return the derivatives of the weights by the logarithm of all costs."""
+        A = np.where(np.isinf(self.D), 0.0, self.A).astype(self.A.dtype)  # bounds move, corners not
+        return self.solve(self.matrix.transposed(A), tol)

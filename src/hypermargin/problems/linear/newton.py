@@ -1,0 +1,93 @@
+"""Newton's method for linear machines in lanes: see `train`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .bundle import Bundle
+
+FORCING = 0.1  # accuracy of a step
+MOST_CUTS, MOST_HALVINGS = 12, 20
+DESCENT, HALVED = 1e-4, 1e-2  # part of the promised gain that a step is to have; if it is halved
+
+SETTLED = 1e-14  # part of the objective that is next to nothing
+
+
+def newton(
+    bundle: Bundle,
+    tol: float | np.ndarray,
+    most: int,
+    halve: bool = False,
+    settle: bool = False,
+) -> None:
+    """Take steps from W, each along the solution of (R + X' D X) s = -g.
+
+    The step is cut back along the line, which needs no product with X.  (LIBLINEAR has gone the
+    same way since version 2.40; before, a trust region bounded it.)  With `halve` it is cut back as
+    there.  With `settle` the last step is to gain next to nothing, however short the gradient is:
+    where features have different units, it is short far from the solution, too.
+    """
+    reach = bundle.reach()
+    bundle.matrix.times(bundle.W, bundle.Z)
+    losses, stuck = bundle.slopes(bundle.Z), ~bundle.used
+    last, moving = np.full(losses.shape, np.inf), bundle.used & settle
+    for step in range(most + 1):
+        gradient = bundle.gradient()
+        size = bundle.size(gradient, reach)
+        # where the objective is flat to rounding, gradients tell whether steps still help
+        active = ((size > tol) | moving) & ~(stuck & (size > 0.5 * last)) & bundle.used
+        last = size
+        bundle.converged = not active.any()
+        if bundle.converged or step == most or bundle.budget.expired():
+            return
+        S = bundle.system.solve(bundle.D, -gradient, FORCING, active)
+        S[:, ~active] = 0
+        bundle.iterations += 1
+        if settle:
+            value = losses + 0.5 * bundle.dots(bundle.W, bundle.penalty * bundle.W)
+            least = np.minimum(np.square(tol), SETTLED) * value
+            moving = active & (-bundle.dots(gradient, S) > least)
+        losses, stuck = _go(bundle, S, gradient, losses, active, halve)
+
+
+def _go(
+    bundle: Bundle,
+    S: np.ndarray,
+    gradient: np.ndarray,
+    losses: np.ndarray,
+    active: np.ndarray,
+    halve: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Go along S as far as that pays; return the losses, and lanes that can get no lower."""
+    RS, dots = bundle.penalty * S, bundle.dots
+    slope, inner, square = dots(gradient, S), dots(bundle.W, RS), dots(S, RS)
+    value = losses + 0.5 * dots(bundle.W, bundle.penalty * bundle.W)
+    noise = 10 * np.finfo(S.dtype).eps * np.abs(value)
+    flat = -slope <= noise  # rounding hides what a step gains; it is taken as it is
+    U, Z, size = np.empty_like(bundle.Z), np.empty_like(bundle.Z), np.ones_like(losses)
+    bundle.matrix.times(S, U)
+    share, most = (HALVED, MOST_HALVINGS) if halve else (DESCENT, MOST_CUTS)
+    for _ in range(most):
+        np.multiply(U, size.astype(U.dtype), out=Z)
+        Z += bundle.Z
+        new = bundle.slopes(Z)
+        gain = new - losses + size * inner + 0.5 * size**2 * square
+        bad, cut = gain > share * size * slope + noise, np.array(0.5)
+        if not halve:
+            end = inner + size * square - dots(bundle.A, U)
+            bad |= end > 0.5 * np.abs(slope)
+        bad &= active & ~flat
+        if not bad.any():
+            break
+        if not halve:
+            cut = np.clip(-slope / np.maximum(end - slope, 1e-300), 0.1, 0.7)
+        size = np.where(bad, size * cut, size)
+    else:  # weights and outputs are to be those of the same step
+        size = np.where(bad & halve, 0.0, size)
+        flat |= bad & halve
+        np.multiply(U, size.astype(U.dtype), out=Z)
+        Z += bundle.Z
+        new = bundle.slopes(Z)
+    bundle.Z = Z
+    bundle.W = bundle.W + size.astype(S.dtype) * S
+    return new, active & flat

@@ -1,0 +1,474 @@
+"""Cross-validation of linear machines: the problem for sparse text and half a million rows.
+
+A machine minimises  1/2 |w|^2 + sum_i c_i loss(x_i' w + b),  the bias being penalised like a weight
+(LIBLINEAR) or not at all.  Machines of one column, one for each fold and one for all rows, are
+trained in lanes on one copy of X: see `lanes`.
+
+With the coefficients beta_i = -loss_i'(o_i) of the rows, R w = X' beta at the solution.  A gradient
+delta on the outputs of the validation rows gives the adjoint  H p = X' delta,  H = R + X' D X, and
+
+    df = q' dbeta,   q = X p,
+
+dbeta being the change of beta at fixed outputs: a loss meets cotangents on its dual's data, as it
+does in kernel machines.  The derivative of all outputs by the logarithm of one cost C is
+X H^-1 X' beta: it costs no more than an adjoint, and serves every criterion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._core.budget import Budget, Workers, cached, one_blas_thread
+from ..._core.space import Dimension, Params
+from ...losses.base import Dual, Loss, Rows
+from ...losses.lanes import LaneLoss
+from ..base import Column, Design, Evaluation, Fold, Problem
+from .bundle import Bundle
+from .lanes import MANY, Matrix, as_matrix
+from .loops import LANES
+from .systems import FEW
+from .train import train
+
+SINGLE = 1e-5  # tolerances from which single precision is enough
+EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
+FINISH = 1e-3  # Newton's method has this much more for a step or two
+ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
+CACHED = 2**14  # features whose weights, in eight lanes, stay in the processor's cache
+WHOLE = -1  # in the place of a fold's number: the machine on all rows
+
+Job = tuple[int, int]  # number of the fold, of the column
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a machine ended: weights with the bias last, and the coefficients of the user's rows.
+
+    `rate` is the derivative of the weights by the logarithm of the cost, if it is known.
+    """
+
+    weights: np.ndarray
+    beta: np.ndarray | None
+    cost: float
+    rate: np.ndarray | None = None
+
+
+State = dict[Job, Start]
+
+
+@dataclass(frozen=True)
+class Refitted:
+    """Machines on all rows: weights with the bias last, by column, and the most iterations."""
+
+    weights: np.ndarray
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class LinearEvaluation(Evaluation):
+    """Also knows how outputs move with the logarithm of all costs: `rates`, in the same form."""
+
+    rates: Callable[[], tuple[list[np.ndarray], State]] = lambda: ([], {})
+    whole: np.ndarray | None = None  # weights of the machines on all rows, one row per column
+    still: bool = False  # whether machines were trained well enough where they started
+
+
+class LinearCrossValidation(Problem):
+    """All folds of a linear machine as one function of its hyperparameters.
+
+    Parameters
+    ----------
+    designs, folds, columns : sequences of Design, Fold, Column
+        `points` of a design are its matrix, dense or in CSR format.
+    loss : Loss
+    values : dict
+        Values of hyperparameters that an evaluation does not name.
+    intercept : float
+        The constant that stands for the bias among the features; 0 for no bias.
+    bias_penalty : float
+        1 if the bias is penalised like a weight, 0 if it is not.
+    whole : Fold, optional
+        All rows in training, for a machine that is trained on them beside the folds.
+    solver : {"primal", "dual"}, optional
+        How machines are trained, if that is not to be chosen by their shape.
+    part : class
+        What trains some machines side by side: a `Part`.
+    """
+
+    most_looks = 40  # linear machines have no second minimum in a corner of the space
+    work = 2e-3  # a start that is just good enough would not move, and look like a flat loss
+
+    def __init__(
+        self,
+        designs: Sequence[Design],
+        folds: Sequence[Fold],
+        columns: Sequence[Column],
+        loss: Loss,
+        values: Params,
+        workers: Workers | None = None,
+        *,
+        intercept: float = 1.0,
+        bias_penalty: float = 1.0,
+        whole: Fold | None = None,
+        solver: str | None = None,
+        part: type[Part] | None = None,
+    ):
+        super().__init__(designs, folds, columns, loss, values, workers)
+        self.part = part or Part
+        self.intercept, self.bias_penalty, self.whole = intercept, bias_penalty, whole
+        self.solver = solver
+        self._matrices: dict[Any, tuple[np.ndarray, Matrix]] = {}
+
+    def centre(self, column: int) -> float:
+        """Return what a free bias takes off the targets of a column before they are trained on.
+
+        It changes nothing but rounding, and what gradients at zero, to which others are compared,
+        say of a bias that is far from there.  A target or two must not move it.
+        """
+        if self.loss.classifies or self.bias_penalty or not self.intercept:
+            return 0.0
+        low, middle, high = np.percentile(self.columns[column].target, [25, 50, 75])
+        return 0.0 if low <= 0.0 <= high else float(middle)
+
+    def matrix(self, number: int, dtype: Any, rows: np.ndarray | None) -> tuple[np.ndarray, Matrix]:
+        """Return the numbers of the rows of a design that take part, and the matrix of them."""
+        key = number, np.dtype(dtype).str, None if rows is None else rows.tobytes()
+        if key not in self._matrices:
+            design = self.designs[number]
+            kept, X = np.arange(len(design.rows)), design.points
+            if rows is not None:
+                kept = np.flatnonzero(rows[design.rows])
+                X = X[kept]
+            found = design.rows[kept], as_matrix(X, dtype, self.workers, self.intercept)
+            self._matrices[key] = found
+        return self._matrices[key]
+
+    def release(self) -> None:
+        self._matrices.clear()
+
+    @cached
+    def _fits_single(self) -> bool:
+        """Whether X is large enough for single precision to pay, and has no extreme values."""
+        X = self.designs[0].points
+        values = X.data if sparse.issparse(X) else X
+        if values.size < MANY:
+            return False
+        largest = max(float(values.max()), -float(values.min()))
+        return 1.0 / EXTREME < largest < EXTREME
+
+    def _dtype(self, tol: float) -> Any:
+        return np.float32 if tol >= SINGLE and self._fits_single else np.float64
+
+    def dimensions(self, names: Sequence[str], y: np.ndarray) -> dict[str, Dimension]:
+        found = {}
+        for name in names:
+            if name in self.loss.hyperparameters[:1]:
+                found[name] = self._strength(name, y)
+            elif name in (*self.loss.hyperparameters, *self.loss.by_part):
+                found[name] = self.loss.dimension(name, y, 1.0)
+        return found
+
+    def _strength(self, name: str, y: np.ndarray) -> Dimension:
+        """Return the range of C, or of alpha = 1 / (2 C)."""
+        _, matrix = self.matrix(0, self._dtype(1.0), None)
+        lengths = matrix.squared_lengths if self.bias_penalty else matrix.squares()
+        most = float(lengths.max(initial=0.0)) or 1.0
+        mean = float(matrix.squares().mean()) or 1.0
+        # slopes of a loss that grows linearly do not grow with the residuals: costs have to
+        grows = self.loss.corners and not self.loss.classifies
+        unit = (self.loss.spread(y) or 1.0) if grows else 1.0
+        low = unit * least_cost(len(lengths), most, self.loss)
+        high = unit * 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
+        middle = unit * (16.0 if self.loss.softens else 1.0) / mean
+        usual = middle / 16.0, middle * 16.0
+        if name == "alpha":
+            low, high, usual = 0.5 / high, 0.5 / low, (0.5 / usual[1], 0.5 / usual[0])
+        return Dimension(low, high, "log", usual=usual)
+
+    def evaluate(
+        self,
+        params: Params,
+        *,
+        tol: float,
+        warm: State | None = None,
+        rows: np.ndarray | None = None,
+        budget: Budget | None = None,
+        max_iter: int | None = None,
+        path: bool = False,
+    ) -> LinearEvaluation:
+        """Train all folds; `tol` bounds gradients, relative to those of machines that are zero.
+
+        With a `max_iter`, whatever it is,
+        training stops early.  With `path` machines are trained as along chu-2015's path, and the
+        evaluation tells whether those of `warm` were good enough.
+        """
+        budget = budget or Budget()
+        solver = "truncated" if path and self.truncates else self._solver(path)
+        # LIBLINEAR's steps are few and long: their number hangs on more digits than single has
+        dtype = np.float64 if solver == "truncated" else self._dtype(tol)
+        with one_blas_thread():
+            parts = [
+                self.part(self, number, jobs, params, dtype, rows, budget, solver)
+                for number in range(len(self.designs))
+                for jobs in self.part.groups(self, self._folds_of(number))
+            ]
+
+            def run(part: Part) -> None:
+                part.train(tol, warm or {}, max_iter is not None, path)
+
+            with self.workers.clock.phase("train"):
+                self.workers.map(run, parts, budget)
+        return self._evaluation(parts, params, tol)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether along a path Newton's method is LIBLINEAR's; else the dual is faster, or a must.
+
+        It is asked for by dual=False, where there are so many features that it is slow.
+        """
+        X = self.designs[0].points
+        slow = sparse.issparse(X) and X.shape[1] > CACHED
+        able = self.part is Part and not self.loss.corners
+        return able and self.solver != "dual" and (self.solver == "primal" or not slow)
+
+    def _solver(self, path: bool) -> str | None:
+        """Return how machines are to be trained.
+
+        With few features Newton's method gives the machine that coordinate descent tends to, and
+        goes all the way; along a path, what was asked for decides where it ends.
+        """
+        few = self.designs[0].points.shape[1] < FEW
+        return None if few and self.solver == "dual" and not path else self.solver
+
+    def fold(self, f: int) -> Fold:
+        """Return a fold, or all rows in training."""
+        found = self.whole if f == WHOLE else self.folds[f]
+        assert found is not None
+        return found
+
+    def _folds_of(self, number: int) -> list[int]:
+        """Return the folds of a design; all rows come last."""
+        folds = list(self.designs[number].folds)
+        return [*folds, WHOLE] if self.whole is not None and len(self.designs) == 1 else folds
+
+    def _evaluation(self, parts: list[Part], params: Params, tol: float) -> LinearEvaluation:
+        home = {job: part for part in parts for job in part.jobs}
+        test = {f: rows for part in parts for f, rows in part.test.items()}
+        n_columns = range(len(self.columns))
+
+        def of_fold(f: int, n: int, read: Callable[[Part, Job], np.ndarray]) -> np.ndarray:
+            # a fold that does not know a class may have no machine for it
+            jobs = [(f, c) for c in n_columns]
+            return np.column_stack(
+                [read(home[job], job) if job in home else np.zeros(n) for job in jobs]
+            )
+
+        def gathered(read: Callable[[Part, Job], np.ndarray]) -> list[np.ndarray]:
+            return [of_fold(f, len(test[f]), read) for f in range(len(self.folds))]
+
+        def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
+            return of_fold(fold, len(at), lambda part, job: part.outputs(job, at))
+
+        def pullback(delta: Sequence[np.ndarray]) -> Params:
+            with one_blas_thread(), self.workers.clock.phase("adjoint"):
+                found = self.workers.map(
+                    lambda part: part.pullback(delta, adjoint_tol(tol)), parts, Budget()
+                )
+            return {name: sum(g[name] for g in found) for name in self.hyperparameters}
+
+        def rates() -> tuple[list[np.ndarray], State]:
+            with one_blas_thread(), self.workers.clock.phase("adjoint"):
+                self.workers.map(lambda part: part.differentiate(adjoint_tol(tol)), parts, Budget())
+            state = {job: start for part in parts for job, start in part.state().items()}
+            return gathered(lambda part, job: part.rates(job)), state
+
+        whole = None
+        if (WHOLE, 0) in home:
+            whole = np.array([home[WHOLE, c].weights((WHOLE, c)) for c in n_columns])
+        evaluation = LinearEvaluation(
+            outputs=gathered(lambda part, job: part.outputs(job, part.test[job[0]])),
+            test=[test[f] for f in range(len(self.folds))],
+            pullback=pullback,
+            outputs_at=outputs_at,
+            state={job: start for part in parts for job, start in part.state().items()},
+            converged=all(part.bundle.converged for part in parts),
+            rates=rates,
+            whole=whole,
+            still=all(part.bundle.still for part in parts),
+        )
+        return self._moved(evaluation, params)  # type: ignore[return-value]
+
+    def refit(
+        self, params: Params, tol: float, warm: State | None, budget: Budget | None = None
+    ) -> Refitted:
+        """Train on all rows in double precision, as far as that goes until the budget ends."""
+        budget = budget or Budget()
+        alone = [
+            self.part(self, 0, jobs, params, np.float64, None, budget, self._solver(False))
+            for jobs in self.part.groups(self, [WHOLE])
+        ]
+        if alone[0].matrix.width <= FEW and not self.loss.corners:
+            tol *= FINISH
+        with one_blas_thread():
+            self.workers.map(lambda part: part.train(tol, warm or {}), alone, budget)
+        weights = np.array([part.weights(job) for part in alone for job in part.jobs])
+        iterations = max(part.bundle.iterations for part in alone)
+        return Refitted(weights, iterations, all(part.bundle.converged for part in alone))
+
+
+def least_cost(n_rows: int, longest: float, loss: Loss) -> float:
+    """Return a power of two below which every row is inside its margin: chu-2015, eqs. (21), (22).
+
+    `longest` is the largest squared length of a row.
+    """
+    squares = 2.0 if loss.unreached else 1.0
+    return float(2.0 ** np.floor(-np.log2(squares * n_rows * longest)))
+
+
+def adjoint_tol(tol: float) -> float:
+    """Return how exact derivatives should be, where training is exact to `tol`."""
+    return min(ADJOINT, 10.0 * tol)
+
+
+class Part:
+    """Up to eight machines of a column on one design."""
+
+    def __init__(
+        self,
+        problem: LinearCrossValidation,
+        number: int,
+        jobs: list[Job],
+        params: Params,
+        dtype: Any,
+        rows: np.ndarray | None,
+        budget: Budget,
+        solver: str | None = None,
+    ):
+        self.problem, self.jobs, self.solver = problem, jobs, solver
+        self.rows, self.matrix = problem.matrix(number, dtype, rows)
+        self.params = {**problem.values, **problem.designs[number].fixed, **params}
+        column = jobs[0][1]
+        of = problem.columns[column]
+        parts = {kind: part[self.rows] for kind, part in of.parts.items()}
+        self.centre = problem.centre(column)
+        self.of_loss = Rows(of.target[self.rows] - self.centre, np.ones(len(self.rows)), parts)
+        self._own = f"machine_cost[{column}]"
+        weights, self.test, all_rows = [], {}, len(self.rows) == len(of.target)
+        for f in dict.fromkeys(f for f, _ in jobs):
+            fold = problem.fold(f)
+            weights.append(fold.of_column(of)[self.rows])
+            self.test[f] = fold.test if all_rows else fold.test[np.isin(fold.test, self.rows)]
+        self.bundle = self._bundle(np.column_stack(weights), budget)
+        self._rate: np.ndarray | None = None
+
+    @staticmethod
+    def groups(problem: LinearCrossValidation, folds: list[int]) -> list[list[Job]]:
+        """Return which machines are trained side by side: as many as there are lanes."""
+        n_groups = -(-len(folds) // LANES)
+        return [
+            [(int(f), c) for f in some]
+            for c in range(len(problem.columns))
+            for some in np.array_split(folds, n_groups)
+        ]
+
+    def _bundle(self, weights: np.ndarray, budget: Budget) -> Bundle:
+        """Return the machines, rows having weights by fold."""
+        problem, dtype = self.problem, self.matrix.dtype
+        weight = np.zeros((len(weights), LANES), dtype=dtype)
+        weight[:, : weights.shape[1]] = weights
+        loss = LaneLoss.of(_unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
+        return Bundle(self.matrix, loss, problem.bias_penalty, budget, self.solver)
+
+    @property
+    def balance(self) -> float | np.ndarray:
+        """The share of the smaller class by lane, as in chu-2015, eq. (28); 1 for regressors."""
+        if not self.problem.loss.classifies:
+            return 1.0
+        trained = self.bundle.loss.weight > 0
+        total, positive = trained.sum(axis=0), trained[self.of_loss.y > 0].sum(axis=0)
+        return np.maximum(np.minimum(positive, total - positive), 1) / np.maximum(total, 1)
+
+    @property
+    def cost(self) -> float:
+        """How the losses of all rows are scaled by C, or by 1 / alpha."""
+        if "alpha" in self.params:
+            return 1.0 / self.params["alpha"]
+        return self.params["C"] * self.params.get(self._own, 1.0)
+
+    def train(self, tol: float, warm: State, rough: bool = False, path: bool = False) -> None:
+        bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]
+        W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A) if bundle.dual else None
+        for lane, start in enumerate(starts):
+            if start is None:
+                continue
+            ratio = self.cost / start.cost
+            W[:, lane] = start.weights
+            if start.rate is not None:
+                W[:, lane] += np.log(ratio) * start.rate
+            if start.beta is not None and A is not None:  # chu-2015, eq. (14)
+                A[:, lane] = ratio * start.beta[self.rows]
+        bundle.start(W, A)
+        train(bundle, tol, self.balance, rough, path)
+
+    def state(self) -> State:
+        bundle, found = self.bundle, {}
+        n = len(self.problem.columns[0].target)
+        for lane, job in enumerate(self.jobs):
+            beta = None
+            # the refit of many features is in the dual, however folds were trained
+            if bundle.dual or (bundle.truncated and self.matrix.width > FEW):
+                beta = np.zeros(n, dtype=bundle.A.dtype)
+                beta[self.rows] = bundle.A[:, lane]
+            rate = None if self._rate is None else self._rate[:, lane].copy()
+            found[job] = Start(bundle.W[:, lane].copy(), beta, self.cost, rate)
+        return found
+
+    def weights(self, job: Job) -> np.ndarray:
+        """Return the weights of a machine, and its bias in units of outputs."""
+        w = self.bundle.W[:, self.jobs.index(job)].astype(float)
+        w[-1] = w[-1] * self.matrix.scale + self.centre
+        return w
+
+    def _places(self, rows: np.ndarray) -> np.ndarray:
+        if len(self.rows) == self.rows[-1] + 1:  # all rows of the user
+            return rows
+        return np.searchsorted(self.rows, rows)
+
+    def outputs(self, job: Job, rows: np.ndarray) -> np.ndarray:
+        return self.bundle.Z[self._places(rows), self.jobs.index(job)].astype(float) + self.centre
+
+    def differentiate(self, tol: float) -> None:
+        """Find how weights and outputs move with the logarithm of the cost."""
+        self._rate = self.bundle.derivative(tol)
+        self._output_rate = self.matrix.times(self._rate, np.empty_like(self.bundle.Z))
+
+    def rates(self, job: Job) -> np.ndarray:
+        at = self._places(self.test[job[0]])
+        return self._output_rate[at, self.jobs.index(job)].astype(float)
+
+    def pullback(self, delta: Sequence[np.ndarray], tol: float) -> Params:
+        """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
+        bundle, E = self.bundle, np.zeros_like(self.bundle.Z)
+        for lane, (f, c) in enumerate(self.jobs):
+            if f != WHOLE:
+                np.add.at(E[:, lane], self._places(self.test[f]), delta[f][:, c])
+        P = bundle.solve(self.matrix.transposed(E), tol)
+        Q = self.matrix.times(P, np.empty_like(E))
+        cotangent = bundle.cotangent(Q)
+        gradient = dict.fromkeys(self.problem.hyperparameters, 0.0)
+        pulled = self.problem.loss.pullback(self.of_loss, self.params, cotangent)
+        return gradient | {name: value for name, value in pulled.items() if name in gradient}
+
+
+def _unit_dual(loss: Loss, rows: Rows, params: Params) -> Dual:
+    """Return the dual of rows of weight one, without bounds that are there for solvers only."""
+    dual = loss.dual(rows, params)
+    if not loss.unreached:
+        return dual
+    low, high = np.where(dual.lower < 0, -np.inf, 0.0), np.where(dual.upper > 0, np.inf, 0.0)
+    return replace(dual, lower=low, upper=high)

@@ -1,0 +1,320 @@
+"""Systems (R + X' D X) P = B of linear machines in lanes.
+
+R is one, but for the bias.  Three ways to solve them: with few features, with few features near the
+corners of a loss, with many features.  D (rows, lanes) may change from call to call; P is accurate
+to `tol`, relative to B, in every active lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, lstsq
+
+from ..._core.budget import Budget
+from ..._core.compiled import compiled
+from .lanes import Matrix, SparseMatrix
+from .loops import LANES, add_dots, add_outer
+
+FEW = 600  # features up to which the Hessian itself is the preconditioner
+ROWS_PER_FEATURE = 40  # from which it is made, if all rows would take too long
+GRAM = {False: 4e9, True: 1e8}  # multiplications that do not; sparse rows must be filled first
+WORN = 4  # iterations of conjugate gradients that call for a new preconditioner
+STRAYED = 5 * WORN  # iterations that call for one for every lane
+MOST_CG = 500
+MOST_SWEEPS = 300
+MOST_HELD = 300  # rows at corners whose products are kept in a matrix
+NULL = 1e-11  # eigenvalues, relative to the largest, that are none
+TIGHT = 1e-6  # tolerances that are worth ten times as many
+
+# tells lanes that are to go on from solutions, what is left of B, its square by the preconditioner
+# and the number of iterations
+Rule = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
+
+
+def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the inner products of the lanes, in double precision."""
+    return np.einsum("ij,ij->j", a, b, dtype=float)
+
+
+def solve_gram(K: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the shortest least-squares solution of K S = B, and what is left of B."""
+    S = lstsq(K, B, cond=NULL, check_finite=False)[0]
+    return S, B - K @ S
+
+
+def project(matrix: Matrix, D: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what of B the rows of infinite curvature do not see, and the multipliers of them."""
+    free = np.isinf(D)
+    P, G = B.copy(), np.zeros_like(B, shape=D.shape)
+    for lane in np.flatnonzero(free.any(axis=0)):
+        rows = np.flatnonzero(free[:, lane])
+        X = matrix.X[rows]
+        for _ in range(2):  # once more, for what rounding has left
+            seen = X @ P[:-1, lane] + matrix.scale * P[-1, lane]
+            G[rows, lane] += (part := solve_gram(matrix.gram(rows), seen)[0])
+            P[:-1, lane] -= X.T @ part
+            P[-1, lane] -= matrix.scale * part.sum()
+    return P, G
+
+
+class ConjugateGradients:
+    """Few features: conjugate gradients, with a factored mean Hessian as preconditioner.
+
+    All lanes share it: they differ by a fold's rows only.  It is renewed when it is worn.  Where
+    features are too many for that, its diagonal stands in for it.
+    """
+
+    def __init__(self, matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget):
+        self.matrix, self.penalty, self.used, self.budget = matrix, penalty, used, budget
+        self._precondition: Callable | None = None
+        self.count = 0  # iterations of the last solution
+
+    dots = staticmethod(dots)
+
+    def product(self, D: np.ndarray, P: np.ndarray, on: np.ndarray) -> np.ndarray:
+        """Return (R + X' D X) P, in the lanes that are on at least."""
+        return self.penalty * P + self.matrix.curved(D, P)
+
+    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
+        if self._precondition is None:
+            self._precondition = self._preconditioner(D)
+        dtype, precondition = B.dtype, self._precondition
+        dots = self.dots
+        S, residual = np.zeros_like(B), B.copy()
+        on = active & (dots(B, B) > 0)
+        Y = precondition(residual)
+        P, product = Y.copy(), dots(residual, Y)
+        goes_on, count = self._rule(B, tol, product), 0
+        while on.any() and count < MOST_CG and not self.budget.expired():
+            count += 1
+            Q = self.product(D, P, on)
+            curvature = dots(P, Q)
+            on &= curvature > 0
+            a = np.where(on, product / np.where(on, curvature, 1.0), 0.0)
+            S += a.astype(dtype) * P
+            Q *= a.astype(dtype)
+            residual -= Q
+            Y = precondition(residual)
+            new = dots(residual, Y)
+            on &= goes_on(S, residual, new, count)
+            b = np.where(on, new / np.where(product > 0, product, 1.0), 0.0)
+            P *= b.astype(dtype)
+            P += Y
+            product = new
+        self.count = count
+        if self.worn(count):
+            self._precondition = None
+        return S
+
+    def _rule(self, B: np.ndarray, tol: float, product: np.ndarray) -> Rule:
+        """Return what tells which lanes are to go on.
+
+        Residuals are measured by the preconditioner: features in other units must not hide them.
+        """
+        return lambda S, residual, left, count: left > tol**2 * product
+
+    def worn(self, count: int) -> bool:
+        """Whether so many iterations call for a new preconditioner."""
+        return count > WORN
+
+    def _preconditioner(self, D: np.ndarray) -> Callable:
+        """Return an approximate inverse of the mean Hessian of the lanes."""
+        mean = D @ (self.used / self.used.sum()).astype(D.dtype)
+        if self.matrix.width > FEW:  # too many to factor
+            diagonal = self.penalty + self.matrix.sums_of_squares(mean[:, None])
+            return lambda B: B / diagonal
+        H = self._gram(mean)
+        # a sample, or single precision, may not see all of a small curvature
+        inverse = _factored(H, self.penalty[:, 0] + 1e-7 * np.diag(H) + 1e-30)
+        return lambda B: inverse(B).astype(B.dtype)
+
+    def forget(self) -> None:
+        """Make a new preconditioner the next time."""
+        self._precondition = None
+
+    def _gram(self, weight: np.ndarray) -> np.ndarray:
+        """Return X' diag(weight) X, from a sample of the rows if there are many."""
+        return self._grams(weight[:, None])[0]
+
+    def _grams(self, weights: np.ndarray) -> np.ndarray:
+        """Return X' diag(weight) X for every column of weights."""
+        matrix, rows, factor = self.matrix, np.flatnonzero(weights.any(axis=1)), 1.0
+        number = weights.shape[1]
+        room = GRAM[isinstance(matrix, SparseMatrix)] / (number * matrix.width**2)
+        most = int(max(room, ROWS_PER_FEATURE * matrix.width))
+        if len(rows) > most:
+            step = -(-len(rows) // most)
+            factor, rows = len(rows) / len(rows[::step]), rows[::step]
+
+        def run(part: np.ndarray) -> np.ndarray:
+            B, roots = matrix.dense(part), np.sqrt(weights[part])
+            found = np.empty((number, matrix.width, matrix.width), dtype=B.dtype)
+            for gram, root in zip(found, roots.T):
+                weighed = B * root[:, None]
+                np.dot(weighed.T, weighed, out=gram)
+            return found
+
+        size = max(256, 2**20 // matrix.width)
+        parts = [rows[i : i + size] for i in range(0, len(rows), size)]
+        total = np.zeros((number, matrix.width, matrix.width))
+        for found in matrix.workers.map(run, parts, self.budget):
+            total += found
+        return factor * total
+
+
+class LaneByLane:
+    """Few features, and few rows with curvature: a factor for every lane.
+
+    That is so near the corner of a loss, where lanes have little in common.  Where curvature is
+    infinite, P is what these rows do not see of B; `multipliers` tells what they did see.
+    """
+
+    def __init__(self, matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget):
+        self.matrix, self.penalty = matrix, penalty
+        self.shared = ConjugateGradients(matrix, penalty, used, budget)
+
+    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
+        if np.isfinite(D).all() and self._in_common(int(np.count_nonzero(D[:, active]))):
+            self.shared.forget()
+            return self.shared.solve(D, B, tol, active)
+        self.multipliers = np.zeros_like(D)
+        if np.isinf(D).any():
+            P, self.multipliers = project(self.matrix, D * active, B)
+            return P
+        P = np.zeros_like(B)
+        for lane in np.flatnonzero(active):
+            rows = np.flatnonzero(D[:, lane])
+            X, b = self.matrix.dense(rows).astype(float), B[:, lane].astype(float)
+            H = (X.T * D[rows, lane].astype(float)) @ X
+            P[:, lane] = _factored(H, self.penalty[:, 0])(b)
+        return P
+
+    def _in_common(self, n_rows: int) -> bool:
+        """Whether lanes with so many rows in all have enough in common for one preconditioner.
+
+        If iterations were many the last time, they have not: then factors cost no more.
+        """
+        matrix = self.matrix
+        dear = n_rows * float(matrix.width) ** 2 > GRAM[isinstance(matrix, SparseMatrix)]
+        strayed = self.shared.count > STRAYED and n_rows <= ROWS_PER_FEATURE * matrix.width
+        return dear and not strayed
+
+    def meet(self, inside: np.ndarray, B: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Return coefficients with which the rows inside of a corner have given outputs.
+
+        The coefficients of other rows stay as they are.
+        """
+        B = np.where(inside, 0.0, B).astype(B.dtype)
+        rest = self.matrix.transposed(B)
+        for lane in np.flatnonzero(inside.any(axis=0)):
+            rows = np.flatnonzero(inside[:, lane])
+            X, w = self.matrix.dense(rows).astype(float), rest[:, lane].astype(float)
+            missing = np.linalg.lstsq(X, outputs[rows, lane] - X @ w)[0]
+            B[rows, lane] = np.linalg.lstsq(X.T, missing)[0]
+        return B
+
+
+def _factored(H: np.ndarray, penalty: np.ndarray) -> Callable:
+    """Return the inverse of H + diag(penalty), with a jitter if it needs one."""
+    diagonal = np.diag_indices_from(H)
+    H[diagonal] += penalty
+    jitter = 1e-14 * np.trace(H) / len(H)
+    while True:
+        try:
+            factor = cho_factor(H, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            H[diagonal] += jitter
+            jitter *= 100.0
+        else:
+            return lambda B: cho_solve(factor, B, check_finite=False)
+
+
+@compiled
+def _sweep(indptr, indices, values, full, scale, square, D, order, P, bias, G, gain):
+    zero, n_lanes = P.dtype.type(0), P.shape[1]
+    u = np.zeros((1, n_lanes), dtype=P.dtype)
+    for t in range(len(order)):
+        i = order[t]
+        base = indptr[i] if full else 0
+        for lane in range(n_lanes):
+            u[0, lane] = scale * bias[lane]
+        add_dots(indices, base, values, indptr[i], indptr[i + 1], P, u, 0)
+        for lane in range(n_lanes):
+            h, step = D[i, lane], zero
+            if h > 0:
+                ridge = 1 / h  # none where curvature is infinite
+                size = square[i] + ridge
+                if size > 0:
+                    step = (u[0, lane] - ridge * G[i, lane]) / size
+                    G[i, lane] += step
+                    gain[lane] += step * step * size
+            u[0, lane] = -step
+            bias[lane] -= scale * step
+        add_outer(indices, base, values, indptr[i], indptr[i + 1], u, 0, P)
+
+
+class RowByRow:
+    """Many features: coordinate descent on the rows.
+
+    The Hessian is too large to factor then, and badly conditioned: words are rare and common.  The
+    matrix of the rows is not: most pairs of texts share little.  By the identity of Woodbury
+
+        P = B - X' G,   (D^-1 + X X') G = X B,
+
+    and coordinate descent on G, a row at a time, keeps P up to date.  Rows without curvature have
+    no part in it; where curvature is infinite, as at the corner of a hinge loss, P is what these
+    rows do not see of B.  A bias without penalty is eliminated first.
+    """
+
+    def __init__(self, matrix: Matrix, penalty: np.ndarray, used: np.ndarray, budget: Budget):
+        self.matrix, self.budget = matrix, budget
+        self.bias_penalty = float(penalty[-1, 0])
+        self.square = matrix.squared_lengths
+
+    def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
+        scale = self.matrix.scale
+        if self.bias_penalty == 1.0 or scale == 0:
+            # in double precision somebody wants the exact answer
+            if D.dtype == np.float64 and np.isinf(D).sum(axis=0).max() in range(1, MOST_HELD):
+                P, self.multipliers = project(self.matrix, D * active, B)
+                return P
+            P, bias = self._descend(D, B[:-1], B[-1], scale, tol, active)
+            return np.vstack([P, bias])
+        # with the weights eliminated, the bias meets one equation
+        none = np.zeros_like(B[-1])
+        column = self.matrix.transposed(D)[:-1] * D.dtype.type(scale)
+        first, _ = self._descend(D, B[:-1], none, 0.0, tol, active)
+        second, _ = self._descend(D, column, none, 0.0, tol, active)
+        stiffness = scale**2 * D.sum(axis=0, dtype=float) + self.bias_penalty
+        stiffness -= dots(column, second)
+        bias = (B[-1] - dots(column, first)) / np.where(stiffness > 0, stiffness, 1.0)
+        bias = bias.astype(B.dtype)
+        return np.vstack([first - bias * second, bias])
+
+    def _descend(
+        self,
+        D: np.ndarray,
+        B: np.ndarray,
+        bias: np.ndarray,
+        scale: float,
+        tol: float,
+        active: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        P, bias = np.array(B, order="C"), bias.copy()
+        self.multipliers = G = np.zeros_like(D)
+        total, rng = np.zeros(LANES), np.random.default_rng(0)
+        D = D * active.astype(D.dtype)
+        rows = np.flatnonzero(D.any(axis=1))
+        square = self.square - self.matrix.scale**2 + scale**2
+        for _ in range(MOST_SWEEPS if tol > TIGHT else 10 * MOST_SWEEPS):
+            gain = np.zeros(LANES)
+            _sweep(
+                *self.matrix.rows, P.dtype.type(scale), square.astype(P.dtype), D,
+                rng.permutation(rows), P, bias, G, gain,
+            )  # fmt: skip
+            total += gain
+            if (gain <= tol**2 * total).all() or self.budget.expired():
+                break
+        return P, bias

@@ -1,0 +1,61 @@
+"""Training of linear machines in lanes: which solver, and how far it goes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .bundle import FINE, Bundle
+from .corners import sharpen
+from .descent import Descent
+from .newton import newton
+from .systems import TIGHT
+
+EXACT = 1e-6  # gradient in double precision
+STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
+MOST_STEPS, ROUGH_STEPS, MOST_TRUNCATED = 50, 15, 1000  # of Newton's method
+MOST_SWEEPS, ROUGH_SWEEPS = 300, 20  # of coordinate descent
+
+
+def train(
+    bundle: Bundle,
+    tol: float,
+    balance: float | np.ndarray = 1.0,
+    rough: bool = False,
+    path: bool = False,
+) -> None:
+    """Train until gradients are below `tol` times `balance`, relative to those at zero.
+
+    `balance` may be one for each lane.  In coordinate descent and where the loss has corners,
+    duality gaps are to be below it, relative to the objective.  A `rough` training stops early.
+    Along a `path`, `still` tells whether the weights at the start were good enough already, to
+    LIBLINEAR's tolerance.
+    """
+    steps, sweeps = (ROUGH_STEPS, ROUGH_SWEEPS) if rough else (MOST_STEPS, MOST_SWEEPS)
+    start = bundle.W
+    if path and not (bundle.corners or bundle.truncated):
+        bundle.still = _gradients_below(bundle, STILL * balance)
+    if bundle.truncated:
+        newton(bundle, tol * balance, MOST_TRUNCATED, halve=True)
+        bundle.still = bundle.iterations == 0
+    elif bundle.dual:
+        descent = Descent(bundle)
+        descent.run(tol, float(np.min(balance)), sweeps)
+        if bundle.fine and tol <= TIGHT and bundle.converged:
+            descent.refine(min(tol, FINE), sweeps)
+    elif bundle.corners:
+        sharpen(bundle, tol, steps, rough)
+    else:
+        least = min(tol, FINE if bundle.fine else EXACT)
+        exactly = bundle.matrix.dtype == np.float64 and not rough
+        newton(bundle, least if exactly else tol * balance, steps, settle=exactly)
+    if path and bundle.corners:
+        change = bundle.dots(bundle.W - start, bundle.W - start)
+        bundle.still = bool((change <= STILL**2 * bundle.dots(bundle.W, bundle.W)).all())
+
+
+def _gradients_below(bundle: Bundle, tol: float | np.ndarray) -> bool:
+    """Whether W is good enough: chu-2015, rule (24)."""
+    reach = bundle.reach()
+    bundle.matrix.times(bundle.W, bundle.Z)
+    bundle.slopes(bundle.Z)
+    return bool((bundle.size(bundle.gradient(), reach) <= tol)[bundle.used].all())

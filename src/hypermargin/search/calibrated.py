@@ -1,0 +1,110 @@
+"""Probabilities of a search: the model's own, or those of the sigmoid that it has fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection._search import BaseSearchCV, _check_refit
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..adapters.model import read_model
+from ..criteria.probability import agreeing
+
+
+def _has_probabilities(name: str) -> Callable[[Any], bool]:
+    """Return whether a search has the method `name`: the model has probabilities, or we do."""
+
+    def check(search: Any) -> bool:
+        _check_refit(search, name)
+        best = getattr(search, "best_estimator_", None)
+        if best is None:  # before fit, scikit-learn asks the estimator
+            return hasattr(search.estimator, "predict_proba") or is_classifier(search.estimator)
+        return hasattr(best, "predict_proba") or search.calibration_ is not None
+
+    return check
+
+
+class Calibrated(BaseSearchCV):
+    """A search whose best point may have a sigmoid of its own, `calibration_`."""
+
+    @available_if(_has_probabilities("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        if hasattr(self.best_estimator_, "predict_log_proba"):
+            return self.best_estimator_.predict_log_proba(X)
+        with np.errstate(divide="ignore"):  # zero has the logarithm -inf
+            return np.log(self.predict_proba(X))
+
+    @available_if(_has_probabilities("predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class.
+
+        The sigmoid behind it was fitted to the out-of-fold outputs of the best point, so it took no
+        further fit.  The class that `predict` chooses has the largest probability, unless there is
+        a threshold: probabilities stay calibrated then, as those of
+        :class:`~sklearn.model_selection.FixedThresholdClassifier` do, and `predict` says the second
+        class where its probability is `probability_cut_` or more.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        best = self.best_estimator_
+        if hasattr(best, "predict_proba"):
+            return best.predict_proba(X)
+        model = read_model(getattr(best, "estimator_", best))
+        if model.transformers is not None:
+            X = model.transformers.transform(X)
+        outputs = model.adapter.outputs(model.machine, X)
+        P = self.calibration_.probabilities(model.adapter.contrasted(outputs)[0])
+        if isinstance(best, FixedThresholdClassifier):
+            return P
+        return agreeing(P, np.searchsorted(model.machine.classes_, model.machine.predict(X)))
+
+    def score(self, X: Any, y: Any = None, **params: Any) -> float:
+        """Return the score of the best model on new data.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels or targets.
+        **params : dict
+            Parameters for the scorer.
+
+        Returns
+        -------
+        score : float
+            By `scoring`, or by the estimator's own score.
+        """
+        best, scorer = getattr(self, "best_estimator_", None), getattr(self, "scorer_", None)
+        if isinstance(scorer, dict):
+            scorer = scorer.get(self.refit)
+        asks = "predict_proba" in str(getattr(scorer, "_response_method", ""))
+        calibrated = getattr(self, "calibration_", None) is not None
+        if not asks or not calibrated or hasattr(best, "predict_proba"):
+            return super().score(X, y, **params)
+        probable = copy(self)  # scorers ask the search, which has probabilities
+        probable.best_estimator_ = self
+        return BaseSearchCV.score(probable, X, y, **params)

@@ -1,0 +1,240 @@
+"""What is searched: combinations of listed values, each with a model and ranges of its own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, NoReturn
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.metrics._scorer import _PassthroughScorer
+from sklearn.pipeline import Pipeline
+
+from .._core.space import Dimension, Space, entries, read_range, read_space
+from .._core.warn import warn
+from ..adapters.base import Targets
+from ..adapters.folds import Split, trainable
+from ..adapters.input import check_inputs, check_threshold, split_params
+from ..adapters.model import Model, NoAdapter, read_model
+from ..adapters.prepare import Prepared, default_dimensions
+from ..methods.curve import walks
+from .refit import can_install
+
+ENOUGH = 50  # classes, to see whether a machine can be fitted at all
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Listed values, the ranges that are searched beside them, and the model with the values."""
+
+    listed: dict[str, Any]
+    ranges: dict[str, Any]
+    model: Model
+
+    @property
+    def names(self) -> list[str]:
+        """The machine's own names of what is searched."""
+        return list(self.model.bare(self.ranges))
+
+    def check(self, X: Any, y: Any, fit_params: Mapping[str, Any], method: str) -> Targets:
+        """Check all that can be checked before any work is done; return the targets."""
+        _, own = split_params(self.model, fit_params)
+        _, _, targets, _ = check_inputs(self.model, X, y, self.names, own)
+        model = self.model
+        model.adapter.values_by_part(model.machine, targets, self.names)
+        flat = [
+            one
+            for name, spec in self.ranges.items()
+            for one in model.bare(model.flat(name, spec, targets))  # says which label is unknown
+        ]
+        if method in ("curve", "path") and not walks(
+            model, flat, 0 if method == "path" else len(targets.columns)
+        ):
+            strength = model.adapter.loss(model.machine).hyperparameters[0]
+            raise ValueError(
+                f"method={method!r} is for linear models of which {strength} alone is tuned; "
+                "use method='gradient'."
+            )
+        if "threshold" in self.model.bare({**self.listed, **self.ranges}):
+            check_threshold("space", targets)
+        return targets
+
+    def tests(
+        self, targets: Targets, splits: Sequence[Split], fit_params: Mapping[str, Any]
+    ) -> list[np.ndarray]:
+        """Return the validation rows of the folds that can be trained here."""
+        _, own = split_params(self.model, fit_params)
+        return [test for _, test in trainable(self.model, targets, splits, own, self.names)]
+
+    def space(self, prepared: Prepared) -> Space:
+        """Return the space, with ranges that suit the data where none are given."""
+        model = self.model
+        specs = {
+            flat: (name, one)
+            for name, spec in self.ranges.items()
+            for flat, one in model.flat(name, spec, prepared.targets).items()
+        }
+        defaults = default_dimensions(prepared, list(model.bare(specs)))
+        dimensions = {}
+        for flat, (name, spec) in specs.items():
+            default = defaults[flat.removeprefix(model.prefix)]
+            dimensions[flat] = read_range(f"space[{name!r}]", spec, default, model.sign(name))
+        return Space(dimensions)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Listed values that do not suit the estimator, and what was said of them."""
+
+    listed: dict[str, Any]
+    whole: Any
+    error: Exception
+
+
+def check_combination(
+    one: Combination | Refused, X: Any, y: Any, fit_params: Mapping[str, Any], method: str
+) -> tuple[Combination, Targets] | Refused:
+    """Return a combination and its targets, or what the estimator itself has against it.
+
+    Raises what we have against it, if the estimator has nothing.
+    """
+    try:
+        if isinstance(one, Refused):
+            raise one.error
+        return one, one.check(X, y, fit_params, method)
+    except (ValueError, TypeError) as error:
+        whole = one.whole if isinstance(one, Refused) else one.model.whole
+        return Refused(one.listed, whole, own_error(whole, one.listed, y, error))
+
+
+def own_error(whole: Any, listed: Mapping[str, Any], y: Any, ours: Exception) -> Exception:
+    """Return what an estimator says of listed values of which we have said `ours`.
+
+    Its machine is asked to fit a few rows of our making, which it can with any parameters that it
+    accepts.  If nothing was listed, or it says nothing, or says it with its default parameters as
+    well, then it is not the listed values that are at fault, and `ours` is raised.
+    """
+    machine = whole
+    while isinstance(machine, Pipeline):
+        machine = machine.steps[-1][1]
+    theirs = _refusal(lambda: clone(machine), y) if listed and y is not None else None
+    if theirs is None or _refusal(type(machine), y) is not None:
+        raise ours
+    return theirs
+
+
+def _refusal(make: Callable[[], Any], y: Any) -> Exception | None:
+    """Return why a machine cannot be fitted to a few rows with such labels, if it cannot."""
+    try:
+        machine, labels = make(), np.asarray(y)
+        if labels.ndim == 1 and is_classifier(machine):
+            labels = np.repeat(np.unique(labels)[:ENOUGH], 2)
+        else:
+            labels = np.stack([np.zeros(labels.shape[1:]), np.ones(labels.shape[1:])])
+        with warnings.catch_warnings(action="ignore"):
+            machine.fit(np.eye(len(labels)), labels)
+    except Exception as error:
+        error.__context__ = None  # what we have said of it, in other words
+        return error
+    return None
+
+
+def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]:
+    """Read a space, and check it as far as that needs no data."""
+    defaults = read_model(estimator).hyperparameters if space is None else ()
+    combinations: list[Combination | Refused] = []
+    used, parts = set[str](), read_space(space, defaults)
+    for listed, ranges in parts:
+        whole, threshold = _with_values(estimator, listed)
+        try:
+            model = _model_with(whole, threshold)
+        except (ValueError, TypeError) as error:
+            if not listed or isinstance(error, NoAdapter):
+                raise
+            combinations.append(Refused(listed, whole, error))
+            continue
+        tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
+        for name, spec in tunable.items():
+            for place, one in entries(name, spec, model.is_by_part(name)).items():
+                read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
+        used |= tunable.keys()
+        combinations.append(Combination(listed, tunable, model))
+    known = next((one.model for one in combinations if isinstance(one, Combination)), None)
+    for _, ranges in parts:
+        for name in ranges:
+            if name not in used and known is not None:
+                _refuse(name, known)
+    return combinations
+
+
+def answer_otherwise(combinations: Sequence[Combination], scorer: Any) -> bool:
+    """Whether a model has methods of its own that scores come from; says what follows from it.
+
+    Its own `score` counts where that is what is asked for.
+    """
+    asks = isinstance(scorer, _PassthroughScorer)
+    messages, found = set(), False
+    for one in combinations:
+        own = [name for name in one.model.own_methods if name != "score" or asks]
+        found = found or bool(own)
+        if own and one.ranges:
+            messages.add(
+                f"{type(one.model.machine).__name__} has its own {' and '.join(own)}: points are "
+                "scored by models that are fitted in every fold, while the search descends on the "
+                f"loss of {one.model.adapter.estimator.__name__}."
+            )
+    for message in sorted(messages):
+        warn(message)
+    return found
+
+
+def _with_values(estimator: Any, listed: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the estimator with listed values, and a threshold that is to wrap it, if any."""
+    values = clone(dict(listed), safe=False)
+    threshold = None if "threshold" in estimator.get_params() else values.pop("threshold", None)
+    return clone(estimator).set_params(**values), threshold
+
+
+def _model_with(whole: Any, threshold: Any) -> Model:
+    """Return the model that an estimator is, with a threshold that wraps it or without."""
+    model = read_model(whole)
+    model.machine._validate_params()
+    if threshold is None:
+        return model
+    if not model.wrapping:
+        _refuse("threshold", model)
+    if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
+        raise ValueError(f"space['threshold'] lists {threshold!r}; it must be a finite number.")
+    return replace(model, threshold=float(threshold))
+
+
+def _refuse(name: str, model: Model) -> NoReturn:
+    known = model.whole.get_params()
+    what = "cannot be tuned by gradient here" if name in known else "is not a parameter of it"
+    whole = " ".join(repr(model.whole).split())  # on one line
+    raise ValueError(
+        f"Invalid parameter {name!r} in space for estimator {whole}: it {what}; ranges "
+        f"can be given for {list(model.tunable)}, lists of values for any parameter."
+    )
+
+
+def check_landmarks(model: Model, rank: int, exactly: bool) -> None:
+    """Say at once if a model cannot be an expansion on landmarks, or cannot hold one."""
+    machine = model.machine
+    if model.adapter.linear:
+        raise ValueError(f"rank={rank} is for kernel machines; {machine!r} needs no landmarks.")
+    if getattr(machine, "loss", None) in ("smooth_hinge", "logistic"):
+        raise ValueError(f"rank={rank} is not for loss={machine.loss!r}; use 'modified_huber'.")
+    if not exactly and not can_install(machine):
+        raise ValueError(
+            f"rank={rank} gives models with landmarks as support vectors, which {machine!r} "
+            "cannot be; use SVC or SVR without probability, or exact_refit=True."
+        )
+    if machine.kernel in ("sigmoid", "precomputed"):
+        raise ValueError(
+            f"rank={rank} needs a positive definite kernel of the rows; "
+            f"kernel={machine.kernel!r} is none. Use 'rbf', 'poly' or 'linear'."
+        )

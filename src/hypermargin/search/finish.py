@@ -1,0 +1,169 @@
+"""From the best point to a fitted, calibrated estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_method_params, validate_data
+
+from .._core.budget import Budget
+from .._core.warn import warn
+from ..adapters.linear import LinearAdapter
+from ..adapters.model import Model, read_model
+from ..problems.linear.problem import LinearCrossValidation
+from .log import Entry
+from .refit import OwnSolver, can_install, leaves_bias_open, limited, solved_by
+from .scoring import calibration
+
+FEW = 1000  # rows up to which libsvm refits: it takes no time, and is bit-equal to a cold fit
+
+
+def fit_best(
+    best: Any,
+    entry: Entry,
+    X: Any,
+    y: Any,
+    fit_params: Mapping[str, Any],
+    on_landmarks: bool,
+    exactly: bool,
+    budget: Budget,
+) -> None:
+    """Fit the estimator of the best point on all rows, as far as that goes until the budget ends.
+
+    With many rows training begins with the machines of the folds; so it does with few where libsvm
+    does not come to an end.  With `on_landmarks` the search had these, and
+    the estimator has them, too, unless it is to be fitted `exactly`.
+    """
+    model = read_model(best)
+    if model.adapter.linear:
+        if not _install(model, entry, X, budget):
+            best.fit(X, y, **fit_params)
+        return
+    prepared = entry.prepared
+    # libsvm would stop at max_iter, and that is what was asked for
+    ours = can_install(model.machine) and model.machine.max_iter == -1
+    if on_landmarks:
+        ours = not exactly
+    few = prepared is not None and prepared.n_rows <= FEW and not on_landmarks
+    few = few and not leaves_bias_open(entry.state)
+    if ours and few and _fit_by_libsvm(best, model, X, y, fit_params, budget):
+        return
+    if ours and prepared is not None:
+        values = model.bare(entry.record["params"])
+        solver = OwnSolver(prepared, values, entry.state, model.machine, budget)
+        try:
+            with solved_by(model.machine, solver):
+                best.fit(X, y, **fit_params)
+            if not solver.converged and (entry.fault is None or budget.expired()):
+                _warn_unfinished(budget)
+            return
+        except FloatingPointError:  # libsvm computes in double precision throughout
+            pass
+    if hasattr(model.machine, "begin_at"):
+        with model.machine.begin_at(entry.state, budget):
+            best.fit(X, y, **fit_params)
+        return
+    if prepared is not None and prepared.problem.loss.linear:
+        X, y, fit_params = _affordable(X, y, fit_params, entry, budget)
+    with limited(model.machine, len(y), budget.left):
+        best.fit(X, y, **fit_params)
+
+
+def _affordable(
+    X: Any, y: Any, fit_params: Mapping[str, Any], entry: Entry, budget: Budget
+) -> tuple[Any, Any, Mapping[str, Any]]:
+    """Return the rows that a linear system can be solved for in the time that is left.
+
+    It cannot be stopped halfway, and half of one would be of no use.  They are at least as many as
+    the point was evaluated on.
+    """
+    prepared, least = entry.prepared, entry.record["n_samples"]
+    assert prepared is not None
+    n = prepared.n_rows
+    whole = prepared.model.machine.kernel == "precomputed"  # the model would expect all rows
+    if whole or least == n or budget.left is None or budget.wanted <= budget.left:
+        return X, y, fit_params
+    share = (budget.left / budget.wanted) ** (1.0 / prepared.problem.growth)
+    few = int(np.clip(share * n, least, n))
+    rows = np.sort(np.random.RandomState(0).permutation(n)[:few])
+    warn(
+        f"The refit on all {n} rows would take about {budget.wanted:.2g} s, more than time_budget "
+        f"leaves; the model is fitted on {few} of them. Give more time, or refit=False.",
+        ConvergenceWarning,
+    )
+    of_rows = _check_method_params(X, params=dict(fit_params), indices=rows)
+    return _safe_indexing(X, rows), _safe_indexing(y, rows), of_rows
+
+
+def _fit_by_libsvm(
+    best: Any, model: Model, X: Any, y: Any, fit_params: Mapping[str, Any], budget: Budget
+) -> bool:
+    """Fit by libsvm for a second at most; return whether it has converged."""
+    seconds = 1.0 if budget.left is None else min(1.0, budget.left)
+    with limited(model.machine, len(y), seconds), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best.fit(X, y, **fit_params)
+    return model.machine.fit_status_ == 0
+
+
+def _warn_unfinished(budget: Budget) -> None:
+    why = "was stopped by time_budget" if budget.expired() else "did not converge"
+    warn(
+        f"The refit on all rows {why}; the model is the best so far. Scale the data, narrow the "
+        "space or give more time.",
+        ConvergenceWarning,
+    )
+
+
+def _install(model: Model, entry: Entry, X: Any, budget: Budget) -> bool:
+    """Give a linear model the weights of the machine that was trained on all rows all along.
+
+    They are trained to the estimator's own tolerance first.  Returns whether that can be done.
+    """
+    prepared, adapter = entry.prepared, model.adapter
+    assert isinstance(adapter, LinearAdapter)
+    if prepared is None or model.transformers is not None or not adapter.installs:
+        return False
+    if "fit" in model.own_methods:
+        return False
+    assert isinstance(prepared.problem, LinearCrossValidation)
+    problem, values = prepared.problem, model.bare(entry.point)
+    found = problem.refit(values, float(model.machine.tol), entry.state, budget)
+    if not found.converged:
+        if not budget.expired():
+            return False
+        _warn_unfinished(budget)
+    dtype = problem.designs[0].points.dtype
+    adapter.install(model.machine, found.weights, found.iterations, prepared.targets, dtype)
+    validate_data(model.machine, X, skip_check_array=True)
+    return True
+
+
+def calibrate(fitted: Any, entry: Entry, threshold: float | None) -> tuple[Any, float | None]:
+    """Fit a sigmoid to the out-of-fold outputs of the best point, for `predict_proba`.
+
+    Returns it, and the probability from which `predict` says the second of two classes; None where
+    there is none of ours.
+    """
+    prepared, evaluation = entry.prepared, entry.evaluation
+    if prepared is None or evaluation is None or prepared.targets.classes is None:
+        return None, None
+    if prepared.model.own_methods:  # its outputs may be others than those of the folds
+        return None, None
+    machine = read_model(fitted).machine
+    moved = getattr(machine, "threshold", 0.0) if threshold is None else threshold
+    found, cut = calibration(prepared, evaluation, range(len(evaluation.test)), moved), None
+    if found is not None and len(prepared.targets.classes) == 2:
+        # without a threshold, probabilities are made to agree with the sign of the output
+        plain = threshold is None and moved == 0.0
+        cut = 0.5 if plain else float(found.probabilities(np.array([[moved]]))[0, 1])
+    if hasattr(machine, "calibration_"):
+        machine.calibration_ = found
+    elif hasattr(machine, "predict_proba"):  # SVC(probability=True) has a sigmoid of its own
+        cut = None
+    return found, cut

@@ -1,0 +1,155 @@
+"""A search from its first look to its last: every combination tuned, until the time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from .._core.budget import Budget, Workers
+from .._core.warn import warn
+from ..adapters.folds import FitFailed, Split
+from ..adapters.prepare import Prepared, prepare
+from ..criteria.base import Criterion
+from ..methods.curve import follow, trace, walks
+from ..methods.gradient import glance, nested_rows, tune
+from ..methods.objective import Objective, Visit
+from ..methods.optimisers import choose_optimiser
+from .combinations import Combination, Refused, own_error
+from .log import Entry, Log
+from .plans import Plan
+
+
+def run(
+    asked: Any, plans: list[Plan], weight: np.ndarray, splits: list[Split], log: Log
+) -> tuple[Budget, dict[str, float]]:
+    """Tune every combination of listed values, until the time is up or Ctrl-C is pressed.
+
+    `asked` has the arguments of the search.  Returns the budget, and where the time went.
+    """
+    budget, workers = Budget(asked.time_budget), Workers(asked.n_jobs)
+    rng = check_random_state(asked.random_state)
+    seed = rng.randint(np.iinfo(np.int32).max)
+    try:
+        for plan in plans:
+            if log.succeeded and budget.expired():
+                break
+            prepared = _prepared(asked, plan, splits, log, workers, seed)
+            if prepared is not None and not isinstance(plan, Refused):
+                _tune(asked, plan, prepared, weight, budget, log, rng)
+                if len(plans) > 1:
+                    prepared.problem.release()
+        while (best := log.best()).again is not None and not budget.expired():
+            log.settle(best, budget)
+        early = f"reached time_budget={asked.time_budget}" if budget.expired() else None
+    except KeyboardInterrupt:
+        if not log.entries:
+            raise
+        early = "was interrupted"
+    if (best := log.best()).look:  # nothing was trained to the end: one point is, all the same
+        log.settle(best, Budget())
+    if early is not None:
+        _warn_early(early, log.best(), len(log.scoring.y))
+    return budget, workers.clock.seconds
+
+
+def _prepared(
+    asked: Any, plan: Plan, splits: list[Split], log: Log, workers: Workers, seed: int
+) -> Prepared | None:
+    """Return the problem of a combination, or log why there is none."""
+    if isinstance(plan, Refused):
+        log.fail(plan.listed, len(splits), plan.error)
+        return None
+    (one, _), scoring = plan, log.scoring
+    try:
+        return prepare(
+            one.model, scoring.X, scoring.y, splits, scoring.fit_params, one.names,
+            asked.memory_limit * 2**20, workers, asked.rank, seed,
+        )  # fmt: skip
+    except FitFailed as error:
+        log.fail(one.listed, len(splits), error.cause)
+    except (ValueError, TypeError) as error:
+        theirs = own_error(one.model.whole, one.listed, scoring.y, error)
+        log.fail(one.listed, len(splits), theirs)
+    return None
+
+
+def _tune(
+    asked: Any,
+    plan: tuple[Combination, Criterion],
+    prepared: Prepared,
+    weight: np.ndarray,
+    budget: Budget,
+    log: Log,
+    rng: np.random.RandomState,
+) -> None:
+    """Search the space of one combination."""
+    one, criterion = plan
+    space = one.space(prepared)
+    keep = log.recorder(prepared, one.listed, space)
+    objective = Objective(
+        prepared,
+        criterion,
+        space,
+        weight,
+        one.model.adapter.tol(one.model.machine),
+        budget,
+        _record(keep, prepared, budget) if asked.refit else keep,
+        asked.max_evals,
+        asked.pooled,
+    )
+    _walk(asked, objective, log, rng)
+    if not log.succeeded and budget.expired():
+        glance(objective, nested_rows(prepared, rng)[0])
+
+
+def _record(
+    keep: Callable[[Visit], None], prepared: Prepared, budget: Budget
+) -> Callable[[Visit], None]:
+    """Return a function that keeps a visit, and the time that a refit may take after it."""
+
+    def record(visit: Visit) -> None:
+        keep(visit)
+        if not visit.rough:
+            more = prepared.n_rows / visit.n_rows
+            a_fold = visit.seconds / len(prepared.splits)
+            budget.reserve(a_fold * more**prepared.problem.growth)
+
+    return record
+
+
+def _walk(asked: Any, objective: Objective, log: Log, rng: np.random.RandomState) -> None:
+    """Search one space, in the way that suits it or that was asked for."""
+    prepared, space = objective.prepared, objective.space
+    names = list(prepared.model.bare(dict.fromkeys(space.names)))
+    one_range = bool((space.bounds == space.bounds[:1]).all())
+    alone = one_range and walks(prepared.model, names, len(prepared.problem.columns))
+    method = asked.method
+    if method == "auto":
+        method = "curve" if alone else "gradient"
+    if method == "gradient":
+        optimise = choose_optimiser(len(space))
+        tune(objective, nested_rows(prepared, rng), optimise, asked.tol)
+        return
+    if not alone:
+        raise ValueError(
+            f"method={method!r} is for one range of all machine_cost; use method='gradient'."
+        )
+    walk = trace if method == "curve" else follow
+    curve = walk(objective, log.rater(prepared))
+    if curve is not None:
+        log.curves[id(prepared)] = {
+            names[0].partition("[")[0]: curve.values,
+            "score": curve.scores,
+            "std_error": curve.errors,
+        }
+
+
+def _warn_early(why: str, best: Entry, n_rows: int) -> None:
+    message = f"The search {why} before it converged; the best point so far is returned"
+    if (n_samples := best.record["n_samples"]) < n_rows:
+        message += f", with its score on {n_samples} of the {n_rows} rows"
+    warn(f"{message}.", ConvergenceWarning)

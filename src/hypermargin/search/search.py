@@ -1,0 +1,427 @@
+"""The front door: GradientSearchCV, a drop-in for GridSearchCV."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import (
+    _insert_error_scores,
+    _warn_or_raise_about_fit_failures,
+)
+from sklearn.utils import indexable
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import (
+    _check_method_params,
+    _check_sample_weight,
+    _num_samples,
+)
+
+from .._core.budget import Budget, one_blas_thread
+from .._core.warn import warn
+from ..adapters.folds import draw_folds
+from ..adapters.input import canonical
+from .calibrated import Calibrated
+from .combinations import (
+    Combination,
+    answer_otherwise,
+    check_landmarks,
+    read_combinations,
+)
+from .finish import calibrate, fit_best
+from .log import Entry, Log, best_index
+from .plans import descends, make_plans
+from .run import run
+from .scoring import Scoring, check_same_names, with_threshold
+
+
+class GradientSearchCV(Calibrated, BaseSearchCV):
+    """Search of hyperparameters by gradients of the cross-validation loss.
+
+    The smooth validation loss is differentiated exactly with respect to the hyperparameters of a
+    kernel machine, so that two to thirty evaluations do what a grid does with hundreds.
+
+    Parameters
+    ----------
+    estimator : SVC, SVR, KernelRidge, KernelSVC, KernelSVR, LinearSVC, LinearSVR, \
+LogisticRegression, Ridge, RidgeClassifier, LinearClassifier, LinearRegressor, or a Pipeline that \
+ends in one of them
+        The model to tune.  Transformers of a pipeline are fitted inside each fold.
+    space : dict, list of dicts or None, default=None
+        What to tune.  A dict maps names of parameters to ``(low, high)``,
+        ``(low, high, "log")``, ``(low, high, "linear")``, a frozen distribution of
+        :mod:`scipy.stats` (its support is the range), or a list of values (any other tuple is one,
+        too); the gradient search is run for every combination of listed values, in the order of
+        :class:`~sklearn.model_selection.ParameterGrid`.  None as a range is one that is read off
+        the data; None for all tunes C, epsilon, alpha and what the kernel has.  For two classes
+        ``"threshold"`` can be named as well, which gives back a
+        :class:`~sklearn.model_selection.FixedThresholdClassifier` around the model, and
+        ``"class_weight"``, one for each class, where the model has it.  Our own estimators have
+        `class_cost`, `margin`, `threshold`, `machine_cost`, `group_cost` and `group_epsilon`.  A
+        dict by label, such as ``{"class_weight": {"spam": (1, 50)}}``, tunes what is of the named
+        classes or groups; others keep the estimator's own value.
+    scoring : str, callable, list, tuple or dict, default=None
+        As in :class:`~sklearn.model_selection.GridSearchCV`.  accuracy, balanced_accuracy, f1 and
+        F-beta, precision, recall, jaccard (also averaged over classes), matthews_corrcoef, roc_auc,
+        average_precision, neg_log_loss, neg_brier_score, r2 and the mean squared, absolute and
+        pinball errors have a smooth form that the search descends on; with any other score it
+        descends on the smooth form of accuracy or of the mean squared error, and the score selects
+        among the visited points.  With several scores the one named by `refit` leads, else the
+        first.
+    n_jobs : int, default=None
+        Threads over folds, classes and blocks of the kernel matrix.  Results with several threads
+        agree with those of one thread, and with each other, up to rounding.
+    refit : bool, str or callable, default=True
+        As in :class:`~sklearn.model_selection.GridSearchCV`.
+    cv : int, splitter or iterable, default=None
+        As in :class:`~sklearn.model_selection.GridSearchCV`.  Folds are drawn once.
+    verbose : int, default=0
+        Above 0, a line is printed for every evaluation; above 2, also one for each of its folds.
+    error_score : "raise" or numeric, default=np.nan
+        Score of a point that cannot be evaluated.
+    return_train_score : bool, default=False
+        Whether `cv_results_` has scores on the training parts.
+    random_state : int, RandomState instance or None, default=None
+        Draws the subsets of rows that a search on many rows looks at first.
+    max_evals : int, default=50
+        Most evaluations on all rows, for each combination of listed values; the rough looks before
+        the descent are not counted.
+    tol : float, default=5e-3
+        The search ends when a step changes the smooth loss by less than half of this, relatively;
+        with few rows, where evaluations are cheap, a fifth.  From 4,000 rows on it is two fifths,
+        but it also ends where a step gains less than three rows.  Who asks for a finer one gets
+        more of everything: machines are trained more exactly on the way, more starts are followed
+        to the end, and it is `max_evals` that limits the evaluations.
+    time_budget : float, default=None
+        Seconds for search and refit.  When they are over, the best point so far is returned, and
+        the refitted model as far as it is trained, with a warning; one evaluation, if need be on
+        500 rows, is made in any case.  (What scikit-learn or transformers fit cannot be
+        interrupted: models for scorers that are plain functions, and the refit of KernelRidge.)
+    memory_limit : float, default=4000
+        Megabytes for a kernel matrix; above that its rows are computed when they are needed.
+        KernelRidge solves one linear system in all training rows and needs them all.
+    rank : int, default=None
+        Number of landmarks, for data that are too many to train on exactly.  Machines are then
+        expansions on that many rows, drawn once and in the proportions of the classes (Nystrom
+        approximation), and the corners of the loss are rounded.  None trains exactly.  For SVC and
+        SVR with a positive definite kernel.
+    exact_refit : bool, default=False
+        Whether a search with `rank` refits the best point exactly.  By default the refitted model
+        has the landmarks as its support vectors.
+    criterion : str, Criterion or callable, default=None
+        What the search descends on, if that is not the smooth form of the score: the name of a
+        criterion, one of :mod:`hypermargin.criteria`, or a function of (outputs, y) that returns
+        a value to be minimised and its gradient by the outputs (`check_gradient` checks it).
+        `scoring`, if it is given, still selects among the visited points; otherwise the one with
+        the least of the criterion is the best.
+    pooled : bool, default=True
+        Whether the criterion is applied to the outputs of all folds at once, or to each fold and
+        averaged.  One that is undefined there, as areas are where a class has no rows, is refused
+        before the search begins.
+
+    method : {"auto", "gradient", "curve", "path"}, default="auto"
+        How to search.  "gradient" descends on the smooth loss.  The others are for linear models of
+        which C (alpha for Ridge) alone is tuned: "curve" evaluates a few values and reads the score
+        at all values between them off interpolated outputs; "path" multiplies C by two, from where
+        all rows are inside their margins until solutions no longer change, every fold starting from
+        its last solution, as LIBLINEAR's option -C does.  "auto" is "curve" where that can be, else
+        "gradient".
+    param_grid : dict or list of dicts, default=None
+        Another name of `space`, the one that :class:`~sklearn.model_selection.GridSearchCV` has.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Has no effect: nothing is dispatched to other processes.
+
+    Attributes
+    ----------
+    curve_ : dict of ndarrays
+        With "curve" and "path", if more than one was evaluated: the values of C (or alpha, or of a
+        `machine_cost` that all have), the mean score of the folds at each ("score"), and its
+        standard error over the folds ("std_error"), with the listed values of the best point.
+    cv_results_ : dict
+        As in :class:`~sklearn.model_selection.GridSearchCV`, one row per evaluation on all rows;
+        `objective` is the smooth loss, `gradient_norm` the length of its gradient with respect to
+        the scaled hyperparameters, `n_samples` the number of rows, `tol` the optimality gap that
+        machines were trained to, in units of the target: with many rows it is 1e-2 on the way and
+        the estimator's own, for linear models at most 1e-2, at the chosen point.  (If the time was
+        up before any evaluation on all rows, those on the most rows are listed.)
+    history_ : list of dict
+        One record per evaluation, looks at subsets of the rows included: `params`, `objective`,
+        `gradient` (a dict, in which values by class are dicts by label; None for a look), `score`
+        (NaN for a look, or on part of the rows), `seconds`, `n_samples` and `tol`.
+    seconds_ : dict
+        Where the time of the search went: look, rows (of the kernel matrix), train, outputs,
+        adjoint and rest.
+    calibration_ : object or None
+        The sigmoid of `predict_proba`, fitted to the out-of-fold outputs of the best point with
+        their `sample_weight`: `slope`, `offsets` and ``probabilities(outputs)``.  None for
+        regressors, and where a class has no validation rows in folds that were trained on it.
+    probability_cut_ : float or None
+        For two classes, the probability of the second one from which on `predict` says it: 0.5
+        without a threshold.  None where probabilities are not ours (``SVC(probability=True)``).
+    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, \
+multimetric_, classes_, n_features_in_, feature_names_in_
+        As in :class:`~sklearn.model_selection.GridSearchCV`.  The best point is the one with the
+        best score, of equal ones that with the least smooth loss.  `best_score_` was optimised
+        over, so it is no estimate of the score on new data.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> from hypermargin import GradientSearchCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = GradientSearchCV(SVC(), cv=5).fit(X, y)
+    >>> sorted(search.best_params_), search.best_score_ > 0.96
+    (['C', 'gamma'], np.True_)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **BaseSearchCV._parameter_constraints,
+        "space": [dict, list, tuple, None],
+        "param_grid": [dict, list, tuple, None],
+        "random_state": ["random_state"],
+        "max_evals": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "memory_limit": [Interval(Real, 0, None, closed="neither")],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "exact_refit": ["boolean"],
+        "criterion": [str, callable, None],
+        "pooled": ["boolean"],
+        "method": [StrOptions({"auto", "gradient", "curve", "path"})],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Any = None,
+        *,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        random_state: Any = None,
+        max_evals: int = 50,
+        tol: float = 5e-3,
+        time_budget: float | None = None,
+        memory_limit: float = 4000,
+        rank: int | None = None,
+        exact_refit: bool = False,
+        criterion: Any = None,
+        pooled: bool = True,
+        method: str = "auto",
+        param_grid: Any = None,
+        pre_dispatch: Any = "2*n_jobs",
+    ):
+        super().__init__(
+            estimator=estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.space = space
+        self.random_state = random_state
+        self.max_evals = max_evals
+        self.tol = tol
+        self.time_budget = time_budget
+        self.memory_limit = memory_limit
+        self.rank = rank
+        self.exact_refit = exact_refit
+        self.criterion = criterion
+        self.pooled = pooled
+        self.method = method
+        self.param_grid = param_grid
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, **params: Any) -> GradientSearchCV:
+        """Run the search, and refit the best point on all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The data; a square kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Labels or targets.
+        **params : dict
+            Parameters for `fit` of the estimator (`sample_weight`, `cost_groups`), for the scorer
+            and for the splitter (`groups`), as in
+            :class:`~sklearn.model_selection.GridSearchCV`.
+
+        Returns
+        -------
+        self : GradientSearchCV
+        """
+        combinations = read_combinations(self.estimator, self._given_space())
+        usable = [one for one in combinations if isinstance(one, Combination)]
+        if self.rank is not None:
+            for one in usable:
+                check_landmarks(one.model, self.rank, self.exact_refit)
+        scorers, refit_metric = self._get_scorers()
+        X, y = indexable(X, y)
+        X = canonical(X)
+        params = _check_method_params(X, params=params)
+        routed = self._get_routed_params_for_fit(params)
+        cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        splits = draw_folds(cv, X, y, routed.splitter.split)
+        weight = routed.scorer.score.get("sample_weight")
+        weight = _check_sample_weight(weight, np.empty((_num_samples(X), 1)), dtype=float)
+        plans = make_plans(
+            self, combinations, self._leading(scorers), X, y, routed.estimator.fit, splits, weight
+        )
+        scoring = Scoring(
+            scorers,
+            X,
+            y,
+            routed.estimator.fit,
+            routed.scorer.score,
+            self.error_score,
+            self.return_train_score,
+            answer_otherwise(usable, scorers),
+        )
+        by_loss = self.criterion is not None and self.scoring is None
+        # grids and chu-2015 take the first of equal scores
+        first = self.method == "path" or not any(descends(plan) for plan in plans)
+        log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss, first)
+        with one_blas_thread():
+            budget, seconds = run(self, plans, weight, splits, log)
+        best = self._publish(log, scorers, refit_metric, len(splits))
+        self.seconds_ = seconds
+        try:
+            if self.refit:
+                assert best is not None
+                self._refit(best, X, y, routed.estimator.fit, budget.rest())
+        finally:
+            log.release()
+        return self
+
+    def _publish(self, log: Log, scorers: Any, refit_metric: str, n_splits: int) -> Entry | None:
+        """Set the attributes that tell of the search; return the best point, if there is one."""
+        results = self._collect(log, n_splits)
+
+        if hasattr(self, "curve_"):
+            del self.curve_  # that of an earlier fit
+        self.n_splits_ = n_splits
+        self.cv_results_ = results
+        self.history_ = [entry.record for entry in log.entries]
+        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        first_scores = (log.kept()[0].out or [])[0]["test_scores"]
+        self.multimetric_ = isinstance(first_scores, dict)
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(first_scores)
+            refit_metric = self.refit
+        if not self.refit and self.multimetric_:
+            return None
+        self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+        if not callable(self.refit):
+            scores, losses = results[f"mean_test_{refit_metric}"], results["objective"]
+            self.best_index_ = log.choose(scores, np.asarray(losses))
+        if callable(self.refit):  # what it chooses is evaluated at the final tolerance, too
+            log.settle(log.kept()[self.best_index_], Budget())
+            self.cv_results_ = results = self._collect(log, n_splits)
+            self.history_ = [entry.record for entry in log.entries]
+        else:
+            self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
+        self.best_params_ = results["params"][self.best_index_]
+        best = log.kept()[self.best_index_]
+        self._warn_of(best)
+        if id(best.prepared) in log.curves:
+            self.curve_: dict[str, np.ndarray] = log.curves[id(best.prepared)]
+        return best
+
+    def _given_space(self) -> Any:
+        """Return the space, by whichever of its two names it was given."""
+        if self.space is None or self.param_grid is None:
+            return self.param_grid if self.space is None else self.space
+        raise ValueError("space and param_grid are two names of the same; give one of them.")
+
+    def _leading_metric(self, scorers: Any) -> str | None:
+        if isinstance(scorers, _MultimetricScorer):
+            return self.refit if isinstance(self.refit, str) else next(iter(scorers._scorers))
+        return self.refit if isinstance(self.refit, str) else None
+
+    def _leading(self, scorers: Any) -> Any:
+        """Return the leading scorer."""
+        if isinstance(scorers, _MultimetricScorer):
+            return scorers._scorers[self._leading_metric(scorers)]
+        return scorers
+
+    @staticmethod
+    def _select_best_index(refit: Any, refit_metric: str, results: dict[str, Any]) -> int:
+        """Return the row with the best score; of equal scores that with the least smooth loss."""
+        if callable(refit):
+            return BaseSearchCV._select_best_index(refit, refit_metric, results)
+        return best_index(results[f"mean_test_{refit_metric}"], results["objective"])
+
+    def _collect(self, log: Log, n_splits: int) -> dict[str, Any]:
+        """Make `cv_results_` of the entries on all rows."""
+        kept = log.kept()
+        out = [fold for entry in kept for fold in entry.out or []]
+        _warn_or_raise_about_fit_failures(out, self.error_score)
+        if callable(self.scoring):
+            _insert_error_scores(out, self.error_score)
+        check_same_names([fold["test_scores"] for fold in out])
+        extra = {
+            "objective": [entry.record["objective"] for entry in kept],
+            "gradient_norm": [entry.gradient_norm for entry in kept],
+            "n_samples": [entry.record["n_samples"] for entry in kept],
+            "tol": [entry.record["tol"] for entry in kept],
+        }
+        params = [entry.record["params"] for entry in kept]
+        return self._format_results(params, n_splits, out, extra)
+
+    def _refit(
+        self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any], budget: Budget
+    ) -> None:
+        clock = time.perf_counter()
+        params = dict(self.best_params_)
+        wrapped = "threshold" not in self.estimator.get_params()
+        threshold = params.pop("threshold", None) if wrapped else None
+        best = clone(self.estimator).set_params(**clone(params, safe=False))
+        on_landmarks = self.rank is not None
+        fit_best(best, entry, X, y, fit_params, on_landmarks, self.exact_refit, budget)
+        self.calibration_, self.probability_cut_ = calibrate(best, entry, threshold)
+        if threshold is not None:
+            best = with_threshold(best, threshold)
+        self.best_estimator_ = best
+        self.refit_time_ = time.perf_counter() - clock
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False  # data become NumPy arrays here, whatever the estimator does
+        return tags
+
+    def _warn_of(self, best: Entry) -> None:
+        """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
+        on_bound = [
+            f"{best.spell(name)}={best.point[name]:.4g} is on the bound {bound:.4g} of its range"
+            for name, bound in best.space.on_bound(best.point).items()
+        ]
+        if best.prepared is not None:
+            model, targets = best.prepared.model, best.prepared.targets
+            for doubt in model.adapter.doubts(model.machine, targets):
+                warn(f"The refitted model may differ from the search: {doubt}.")
+        if on_bound:
+            warn(f"The best {', '.join(on_bound)}; a wider range in space may do better.")
+        if best.fault is not None:
+            warn(
+                f"Training at the best point {best.fault}; scale the data or narrow the space.",
+                ConvergenceWarning,
+            )
