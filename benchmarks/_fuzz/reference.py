@@ -83,6 +83,8 @@ def of_scikit_learn(estimator: Any, precise: bool) -> Any:
     values = {name: value for name, value in PRECISE.items() if name in known}
     if kind in FEWER:
         values["max_iter"] = FEWER[kind]
+    if "random_state" in known:
+        machine.set_params(random_state=0)
     if precise:
         machine.set_params(**values)
     elif "tol" in known:
