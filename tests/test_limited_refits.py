@@ -48,12 +48,17 @@ def test_libsvm_has_a_limit_where_it_refits():
         assert given.max_iter == 7
 
 
-def test_time_is_kept_for_the_refit():
+def test_time_is_kept_for_the_refit(monkeypatch):
+    now = 7.0
+    monkeypatch.setattr("hypermargin._core.budget.time.perf_counter", lambda: now)
     budget = Budget(1000.0)
     budget.reserve(1e6)
-    assert budget.left == pytest.approx(500.0, abs=100.0)
-    assert budget.rest().left == pytest.approx(1000.0, abs=100.0)
+    assert budget.left == 500.0
+    assert budget.rest().left == 1000.0
     assert not budget.expired()
+    now += 501.0
+    assert budget.expired()
+    assert not budget.rest().expired()
 
 
 def test_a_system_that_takes_too_long_is_solved_for_fewer_rows(monkeypatch):

@@ -103,8 +103,9 @@ ends in one of them
     time_budget : float, default=None
         Seconds for search and refit.  When they are over, the best point so far is returned, and
         the refitted model as far as it is trained, with a warning; one evaluation, if need be on
-        500 rows, is made in any case.  (What scikit-learn or transformers fit cannot be
-        interrupted: models for scorers that are plain functions, and the refit of KernelRidge.)
+        500 rows, is made in any case.  KernelRidge, whose linear system cannot be stopped halfway,
+        is refitted on as many rows as there is time for.  (What scikit-learn or transformers fit
+        cannot be interrupted: models for scorers that are plain functions.)
     memory_limit : float, default=4000
         Megabytes for a kernel matrix; above that its rows are computed when they are needed.
         KernelRidge solves one linear system in all training rows and needs them all.

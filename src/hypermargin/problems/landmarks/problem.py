@@ -91,9 +91,10 @@ class LowRankCrossValidation(KernelProblem):
     -----
     Landmarks are drawn from all rows, in the proportions of the classes, and are the same in all
     evaluations; on fewer rows the first of them are used.  A landmark may be a validation row of a
-    fold: only its features are used, never its label, as in a method that is given the points to
-    predict beforehand.  With all rows as landmarks the machines are those of the exact problem, in
-    which validation rows get no coefficient.
+    fold.  Its target is not trained on, but its class has a say in the draw and in which machines
+    have it, so that labels of validation rows move outputs: that is to be mended.  With all rows as
+    landmarks the machines are those of the exact problem, in which validation rows get no
+    coefficient.
 
     A machine of a pair of classes has landmarks of these classes only, so that it can be written as
     a scikit-learn SVC whose support vectors are the landmarks.
