@@ -17,7 +17,8 @@ from hypermargin._core.budget import Budget, Workers, one_blas_thread
 from hypermargin.losses.base import Loss, Rows
 from hypermargin.losses.classification import Logistic, SquaredHinge
 from hypermargin.losses.lanes import LaneLoss
-from hypermargin.methods.curve import CONSECUTIVE, DELTA, NODE
+from hypermargin.methods.curve import NODE
+from hypermargin.methods.path import CONSECUTIVE, DELTA
 from hypermargin.problems.base import Column, Design, Fold
 from hypermargin.problems.linear.bundle import Bundle
 from hypermargin.problems.linear.lanes import as_matrix

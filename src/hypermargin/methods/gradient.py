@@ -3,90 +3,157 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .._core.space import lattice
 from ..adapters.prepare import Prepared
 from ..problems.base import MANY
-from .objective import Objective, SearchEnded, Visit
-from .optimisers import Found, Optimiser
-
-LOOK_ROWS = 500  # rows of the first look; 250 to 1,000 do equally well
-FEW_OF_A_CLASS = 25  # rows of the rarest class that a look should have
-RIVAL = 1.03  # places within this factor of the best one are descended from, too
-DEAR = 4000  # rows from which evaluations on all of them are to be few
-TOL = 5e-3  # the usual tolerance; who asks for a finer one wants more than few evaluations
-WIDE = 16_000  # rows times places of a look at the whole space, where there is one level only
-FEW_STEPS = 4  # evaluations of a level, where there are to be few; more if they gain much
-WORTH = 6  # resolutions (of an error half a row each) that one of the last level is to gain
-STARTS = 2  # places from which the first level descends; twice as many if hyperparameters are many,
-# or if it is the only level, three times if that has the minima of a smooth error or tol is finer
+from .base import Curve, Method
+from .objective import Level, Objective
+from .optimisers import Found, Optimiser, choose_optimiser
 
 
-def tune(
-    objective: Objective,
-    levels: Sequence[np.ndarray | None],
-    optimise: Optimiser,
-    tol: float,
-) -> Visit | None:
-    """Minimise the objective over its space; return the best visit on the last level reached.
+@dataclass(frozen=True)
+class Schedule:
+    """What is done on which rows, and how far: the numbers of the method, each with its reason.
 
-    `levels` are growing, nested sets of rows, the last one being all of them (None).  One start is
-    not enough, because smooth errors have local minima; a look on few rows costs almost nothing.
+    They were chosen on the sets of `python -m benchmarks run speed` and `run small_sets`, and
+    checked by `run selection`; prices and errors are flat around them.
     """
-    space, bounds = objective.space, objective.space.bounds
-    several = len(levels) > 1 and len(space) > 0
-    # noise of training must stay below the changes that are to be seen
-    finer = min(1.0, tol / TOL)
-    work = objective.prepared.problem.work * finer if several else None
-    level = objective.on(levels[0] if several else None, tol=work, leans=several)
-    try:
-        if not len(space):  # nothing but listed values: a point of a grid
-            level(np.empty(0))
-            return level.best
-        n_starts = STARTS if several and len(space) <= 3 else 2 * STARTS
-        if finer < 1.0 or (not several and objective.prepared.targets.classes is not None):
-            n_starts = 3 * STARTS
-        places = list(lattice(space, n_looks(objective)))
+
+    look_rows: int = 500  # rows of the first look; 250 to 1,000 do equally well
+    few_of_a_class: int = 25  # rows of the rarest class that a look should have
+    starts: int = 2  # places from which the first level descends; see `n_starts`
+    apart: float = 1.5  # units between two of them; one minimum is not to be found twice
+    rival: float = 1.03  # ends within this factor of the best one are followed to more rows
+    dear: int = 4000  # rows from which evaluations on all of them are to be few
+    few_steps: int = 4  # evaluations of a level, where there are to be few; more if they gain much
+    worth: int = 6  # resolutions (of an error half a row each) that one of the last level gains
+    wide: int = 16_000  # rows times places of a look at the whole space, if there is one level only
+    tol: float = 5e-3  # the usual tolerance; who asks for a finer one wants more evaluations
+
+    def finer(self, objective: Objective) -> float:
+        """Return how much finer than usual the search is to be, 1 if it is not."""
+        return min(1.0, objective.tol / self.tol)
+
+    def thrifty(self, objective: Objective) -> bool:
+        """Whether evaluations are to be few."""
+        return objective.prepared.n_rows >= self.dear and self.finer(objective) == 1.0
+
+    def work(self, objective: Objective) -> float:
+        """Return how exactly to train: noise must stay below the changes that are to be seen."""
+        return objective.prepared.problem.work * self.finer(objective)
+
+    def n_starts(self, objective: Objective, several: bool) -> int:
+        """Return from how many places to descend at first.
+
+        Twice as many if hyperparameters are many, or if there is one level only; three times if
+        that has the minima of a smooth error, or tol is finer.
+        """
+        smooth_error = objective.prepared.targets.classes is not None
+        if self.finer(objective) < 1.0 or (not several and smooth_error):
+            return 3 * self.starts
+        return self.starts if several and len(objective.space) <= 3 else 2 * self.starts
+
+    def places(self, objective: Objective, several: bool) -> list[np.ndarray]:
+        """Return where to look."""
+        prepared, space = objective.prepared, objective.space
+        places = list(lattice(space, n_looks(objective, self.dear)))
         if not several and len(places) < objective.max_evals:
             # cheap enough to look for minima in unusual places, too
-            wide = min(objective.prepared.problem.most_looks, WIDE // objective.prepared.n_rows)
+            wide = min(prepared.problem.most_looks, self.wide // prepared.n_rows)
             places += lattice(space, wide, whole=True)
-        looks = list(zip(level.looks(places), places, strict=True))
-        starts = spread(looks, n_starts) or [bounds.mean(axis=1)]
+        return places
+
+    def last_tol(self, objective: Objective, level: Level, least: float) -> float:
+        """Return when to stop on more rows than the first; least is the loss to begin with.
+
+        With many rows it is mostly the worth of a step that ends the last level.
+        """
+        dear = objective.prepared.n_rows >= self.dear
+        tol, worth = 2.0 * objective.tol, 1
+        if level.rows is None:
+            tol, worth = (0.4 if dear else 0.5) * objective.tol, self.worth
+        if not dear:
+            return tol
+        return max(tol, self.finer(objective) * worth * level.resolution / least)
+
+
+class Descent(Method):
+    """Look around on few rows, descend from the best places, finish on all rows.
+
+    One start is not enough, because smooth errors have local minima; a look on few rows costs
+    almost nothing.
+    """
+
+    def __init__(self, schedule: Schedule | None = None):
+        self.schedule = schedule or Schedule()
+
+    def search(self, objective: Objective) -> Curve | None:
+        schedule, optimise = self.schedule, choose_optimiser(len(objective.space))
+        if not len(objective.space):  # nothing but listed values: a point of a grid
+            objective(np.empty(0))
+            return None
+        first, *more = nested_rows(objective.prepared, schedule, objective.rng)
+        several, bounds = bool(more), objective.space.bounds
+        work = schedule.work(objective) if several else None
+        level = objective.on(first, tol=work, leans=several)
         # on subsets evaluations are inexact; where all levels are small they are cheap
-        dear = objective.prepared.n_rows >= DEAR
-        few = dear and finer == 1.0
-        most = FEW_STEPS if few else None
-        # with many rows it is mostly the worth of a step that ends the last level
-        coarse_tol, last_tol = 2.0 * tol, (0.4 if dear else 0.5) * tol
-        if not several:
-            coarse_tol = 0.2 * tol
-        ends = [optimise(level, start, bounds, coarse_tol, None, None) for start in starts]
-        for rows in levels[1:]:
+        tol = (2.0 if several else 0.2) * objective.tol
+        starts = self.look(level, several)
+        ends = [optimise(level, start, bounds, tol, None, None) for start in starts]
+        for rows in more:
             coarse, level = level, objective.on(rows, level.state, work)
-            ratio = level.n_rows / coarse.n_rows
-            # which of several minima is the best one often shows only on more rows
-            ends = [replace(end, theta=space.drift(end.theta, ratio)) for end in apart(ends)]
-            least = min(level(end.theta)[0] for end in ends)
-            near = 1.0 if few and rows is None else RIVAL
-            rivals = [end for end in ends if level(end.theta)[0] <= near * least]
-            fine, worth = (last_tol, WORTH) if rows is None else (coarse_tol, 1)
-            if dear:
-                fine = max(fine, finer * worth * level.resolution / least)
-            ends = [optimise(level, e.theta, bounds, fine, e.curvature, most) for e in rivals]
-            if finer == 1.0:
-                ends = [min(ends, key=lambda end: end.value)]
-    except SearchEnded:
-        pass
-    return level.best
+            ends = self.finish(level, self.carry(ends, coarse, level), optimise)
+        return None
+
+    def look(self, level: Level, several: bool) -> list[np.ndarray]:
+        """Look at many places; return the best ones that are apart from each other."""
+        objective, schedule = level.objective, self.schedule
+        places = schedule.places(objective, several)
+        looks = list(zip(level.looks(places), places, strict=True))
+        chosen: list[np.ndarray] = []
+        for value, theta in sorted(looks, key=lambda look: look[0]):
+            far = all(np.abs(theta - c).max(initial=0.0) > schedule.apart for c in chosen)
+            if np.isfinite(value) and (far or not chosen):
+                chosen.append(theta)
+        most = schedule.n_starts(objective, several)
+        return chosen[:most] or [objective.space.bounds.mean(axis=1)]
+
+    def carry(self, ends: Sequence[Found], coarse: Level, level: Level) -> list[Found]:
+        """Return where to begin on more rows: ends that are about as good as the best there.
+
+        Which of several minima is the best one often shows only on more rows.
+        """
+        ratio, space = level.n_rows / coarse.n_rows, level.objective.space
+        ends = [replace(end, theta=space.drift(end.theta, ratio)) for end in apart(ends)]
+        values = [level(end.theta)[0] for end in ends]
+        last_of_few = self.schedule.thrifty(level.objective) and level.rows is None
+        most = (1.0 if last_of_few else self.schedule.rival) * min(values)
+        return [
+            replace(end, value=value)
+            for end, value in zip(ends, values, strict=True)
+            if value <= most
+        ]
+
+    def finish(self, level: Level, ends: Sequence[Found], optimise: Optimiser) -> list[Found]:
+        """Descend on more rows; if that is to take few evaluations, return the best end only."""
+        objective, schedule = level.objective, self.schedule
+        tol = schedule.last_tol(objective, level, min(end.value for end in ends))
+        most = schedule.few_steps if schedule.thrifty(objective) else None
+        bounds = objective.space.bounds
+        found = [optimise(level, e.theta, bounds, tol, e.curvature, most) for e in ends]
+        if schedule.finer(objective) < 1.0:
+            return found
+        return [min(found, key=lambda end: end.value)]
 
 
-def glance(objective: Objective, rows: np.ndarray | None) -> None:
+def glance(objective: Objective) -> None:
     """Evaluate one usual place on few rows, however late it is, so that there is a score at all."""
     usual = [np.mean(d.first_look) for d in objective.space.dimensions.values()]
+    rows = nested_rows(objective.prepared, Schedule(), objective.rng)[0]
     objective.on(rows).finish(np.array(usual))
 
 
@@ -99,48 +166,41 @@ def apart(ends: Sequence[Found], distance: float = 1.0) -> list[Found]:
     return chosen
 
 
-def n_looks(objective: Objective) -> int:
+def n_looks(objective: Objective, dear: int) -> int:
     """Return how many places to look at: more in more dimensions, fewer if machines are many.
 
     Then looks are dear, and the mean of so many machines is smoother than one.
     """
     usual = {1: 8, 2: 24, 3: 32}.get(len(objective.space), 12 * len(objective.space))
-    if objective.prepared.n_rows >= DEAR and len(objective.prepared.problem.columns) > MANY:
+    if objective.prepared.n_rows >= dear and len(objective.prepared.problem.columns) > MANY:
         usual = 2 * usual // 3
     return int(min(usual, objective.max_evals))
 
 
-def spread(looks: Sequence[tuple[float, np.ndarray]], most: int, apart: float = 1.5) -> list:
-    """Return the best places that are at least `apart` units from each other."""
-    chosen: list[np.ndarray] = []
-    for value, theta in sorted(looks, key=lambda look: look[0]):
-        far = all(np.abs(theta - other).max(initial=0.0) > apart for other in chosen)
-        if len(chosen) < most and np.isfinite(value) and (far or not chosen):
-            chosen.append(theta)
-    return chosen
-
-
-def look_rows(prepared: Prepared) -> int:
+def look_rows(prepared: Prepared, schedule: Schedule) -> int:
     """Return the rows of the first look: more where one of two classes is rare, to meet some of it.
 
     A look at five rows of a class may be far off, and the search then ends far off, too.
     """
     classes = prepared.targets.classes
     if classes is None or len(classes) > 2:
-        return LOOK_ROWS
+        return schedule.look_rows
     counts = np.bincount(prepared.targets.y, minlength=2)
-    wanted = int(FEW_OF_A_CLASS * prepared.n_rows / counts.min())
-    return max(LOOK_ROWS, min(wanted, 4 * LOOK_ROWS, prepared.n_rows // 2))
+    wanted = int(schedule.few_of_a_class * prepared.n_rows / counts.min())
+    least = schedule.look_rows
+    return max(least, min(wanted, 4 * least, prepared.n_rows // 2))
 
 
-def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarray | None]:
+def nested_rows(
+    prepared: Prepared, schedule: Schedule, rng: np.random.RandomState
+) -> list[np.ndarray | None]:
     """Return growing subsets of rows, stratified by fold and class, ending with all rows.
 
     Row sets are nested, and a row keeps its folds, so that a machine trained on few rows never
     has met a validation row of the same fold on more rows: its solution may start the next one.
     """
     n = prepared.n_rows
-    if n <= 1.5 * LOOK_ROWS:
+    if n <= 1.5 * schedule.look_rows:
         return [None]
     stratum = np.zeros(n, dtype=int)
     if prepared.targets.classes is not None:
@@ -155,7 +215,7 @@ def nested_rows(prepared: Prepared, rng: np.random.RandomState) -> list[np.ndarr
         priority[members] = (np.arange(len(members)) - 1.0) / len(members)  # two of each come first
     order = np.argsort(priority + 1e-9 * rng.uniform(size=n), kind="stable")
     # a quarter of the rows, a quarter of that and so on, but no small steps after the first look
-    first = look_rows(prepared)
+    first = look_rows(prepared, schedule)
     sizes = [n // 4] if n >= 8 * first else []
     while sizes and sizes[0] >= 64 * first // 2:
         sizes.insert(0, sizes[0] // 4)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._core.budget import Budget, OutOfTime
-from .._core.space import Space
+from .._core.space import Params, Space
 from ..adapters.base import Targets
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
@@ -25,28 +24,51 @@ class SearchEnded(Exception):
     """The time or the number of evaluations is used up."""
 
 
+Gradient = Callable[[Evaluation, Sequence[np.ndarray]], Params]
+Rate = Callable[[list[np.ndarray]], tuple[float, float]]
+
+
 @dataclass(frozen=True)
 class Visit:
     """One evaluated point."""
 
     theta: np.ndarray
-    params: dict[str, float]
+    params: Params
     value: float
-    gradient: dict[str, float] | None
+    gradient: Params | None
     evaluation: Evaluation | None  # None: it could not be evaluated
     n_rows: int
     seconds: float
     rough: bool  # a look: no gradient
     tol: float  # optimality gap that the machines were trained to
-    again: Callable[[Budget], Visit] | None  # evaluates it at the final tolerance; None if it was
+    final: bool  # whether machines are trained as far as they ever will be
     error: Exception | None = None
 
 
 class Objective:
-    """The smooth validation loss as a function of the scaled vector theta, on chosen rows.
+    """The smooth validation loss as a function of the scaled vector theta, with a memory.
 
-    `record` is called with every Visit; `max_evals` limits the evaluations on all rows, rough looks
-    not counted.
+    What a method is given.  ``objective(theta)`` is value and gradient on all rows, `on` the same
+    on some of them; `space` names and bounds theta.  `SearchEnded` is raised when the time or the
+    number of evaluations is used up; a method may let it pass.
+
+    Parameters
+    ----------
+    prepared, criterion, space, weight, pooled
+        What is evaluated: a problem, what to make of its outputs, and where.
+    train_tol : float
+        The optimality gap that machines are trained to in the end.
+    budget : Budget
+    record : callable
+        Is called with every Visit.
+    max_evals : float
+        Most evaluations on all rows, rough looks not counted.
+    tol : float
+        How far to search.
+    rng : RandomState
+    rate : callable, optional
+        Gives the score of outputs, greater being better, and its standard error, where scores can
+        be read off outputs; the criterion is only a smooth form of it.
     """
 
     def __init__(
@@ -55,22 +77,29 @@ class Objective:
         criterion: Criterion,
         space: Space,
         weight: np.ndarray,
-        tol: float,
+        *,
+        train_tol: float,
         budget: Budget,
         record: Callable[[Visit], None] = lambda visit: None,
         max_evals: float = np.inf,
         pooled: bool = True,
+        tol: float = 5e-3,
+        rng: np.random.RandomState | None = None,
+        rate: Rate | None = None,
     ):
-        self.pooled = pooled
-        self.prepared = prepared
-        self.criterion = criterion
-        self.space = space
-        self.weight = weight
-        self.tol = tol
-        self.budget = budget
-        self.record = record
-        self.max_evals = max_evals
+        self.prepared, self.criterion, self.space = prepared, criterion, space
+        self.weight, self.pooled = weight, pooled
+        self.train_tol, self.tol = train_tol, tol
+        self.budget, self.record, self.max_evals = budget, record, max_evals
+        self.rng = rng or np.random.RandomState(0)
+        self.rate = rate
         self.evaluations_on_all = 0
+        self._levels: dict[int, Level] = {}
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return value and gradient on all rows."""
+        level = self._levels.get(self.prepared.n_rows) or self.on(None)
+        return level(theta)
 
     def over(self) -> bool:
         """Whether the time or the number of evaluations is used up."""
@@ -85,13 +114,22 @@ class Objective:
     ) -> Level:
         """Return the objective on some rows (None: on all of them), at a coarser tolerance or not.
 
-        What is evaluated at a coarser one can be evaluated `again`.
+        What is evaluated at a coarser one can be evaluated again: see `settle`.
         """
-        return Level(self, rows, start, max(tol or 0.0, self.tol), leans)
+        level = Level(self, rows, start, max(tol or 0.0, self.train_tol), leans)
+        self._levels[level.n_rows] = level
+        return level
+
+    def settle(self, theta: np.ndarray, n_rows: int, budget: Budget) -> Visit:
+        """Evaluate a point again, on as many rows as it was, at the final tolerance."""
+        return self._levels[n_rows].settle(theta, budget)
 
 
 class Level:
-    """The objective on a fixed set of rows; keeps the best visit and starts warm from it."""
+    """The objective on a fixed set of rows; keeps the best visit and starts warm from it.
+
+    What is trained to `enough` is not to be trained further.
+    """
 
     def __init__(
         self, objective: Objective, rows: np.ndarray | None, start: Any, tol: float, leans: bool
@@ -102,7 +140,9 @@ class Level:
         self.rows = rows
         self.n_rows = objective.prepared.n_rows if rows is None else int(rows.sum())
         self.state = start
+        self.enough = objective.train_tol
         self.best: Visit | None = None
+        self.ends: dict[bytes, Any] = {}  # where machines ended at some points
         self._known: dict[bytes, tuple[float, np.ndarray]] = {}
 
     @property
@@ -119,7 +159,7 @@ class Level:
 
         def look(theta: np.ndarray) -> Visit | None:
             try:
-                return self._measure(theta, LOOK, whole.budget, problem.of_thread(), False)
+                return self._measure(theta, LOOK, whole.budget, None, None, problem.of_thread())
             except SearchEnded:
                 return None
 
@@ -139,32 +179,43 @@ class Level:
             self._known[key] = self._value_and_grad(theta)
         return self._known[key]
 
-    def verify(self, visit: Visit, budget: Budget) -> Visit:
-        """Evaluate a point at the final tolerance; its gradient is good enough as it is."""
-        problem, tol = self.objective.prepared.problem, self.objective.tol
-        again = self._measure(visit.theta, tol, budget, problem, False)
-        return replace(again, gradient=visit.gradient)
-
-    def finish(self, theta: np.ndarray) -> None:
-        """Evaluate and record a point at the final tolerance, however late it is."""
-        whole = self.objective
-        budget, problem = whole.budget.unhurried(), whole.prepared.problem
-        self._note(self._measure(theta, whole.tol, budget, problem, False))
-
-    def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def visit(
+        self, theta: np.ndarray, tol: float, warm: Any, gradient: Gradient | None, **how: Any
+    ) -> Visit:
+        """Evaluate a point, and record it; `how` is for the problem."""
         whole = self.objective
         if self.rows is None and whole.evaluations_on_all >= whole.max_evals:
             raise SearchEnded
-        visit = self._measure(theta, self.tol, whole.budget, whole.prepared.problem)
+        visit = self._measure(theta, tol, whole.budget, warm, gradient, **how)
         whole.evaluations_on_all += self.rows is None
         self._note(visit)
+        return visit
+
+    def settle(self, theta: np.ndarray, budget: Budget) -> Visit:
+        """Evaluate a point at the final tolerance, without a gradient."""
+        warm = self.ends.get(theta.tobytes(), self.state)
+        return self._measure(theta, self.objective.train_tol, budget, warm, None)
+
+    def finish(self, theta: np.ndarray) -> None:
+        """Evaluate and record a point at the final tolerance, however late it is."""
+        self._note(self.settle(theta, self.objective.budget.unhurried()))
+
+    def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        space = self.objective.space
+        visit = self.visit(theta, self.tol, self.state, self._pulled)
         if visit.gradient is None:
             return FAILED, np.zeros(len(theta))
-        gradient = whole.space.pull(visit.params, visit.gradient)
+        gradient = space.pull(visit.params, visit.gradient)
         if not np.isfinite(gradient).all():  # it tells an optimiser nothing; the value still counts
             return FAILED, np.zeros(len(theta))
         factor, slope = self._lean(theta)
         return visit.value * factor, factor * (gradient + visit.value * slope)
+
+    def _pulled(self, evaluation: Evaluation, delta: Sequence[np.ndarray]) -> Params:
+        """Return the gradient by the hyperparameters of the space."""
+        whole, gradient = self.objective, evaluation.pullback(delta)
+        own = whole.prepared.model.bare({name: name for name in whole.space.names})
+        return {name: gradient[bare] for bare, name in own.items()}
 
     def _lean(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return a factor on the value, and the derivative of its logarithm.
@@ -191,67 +242,49 @@ class Level:
         theta: np.ndarray,
         tol: float,
         budget: Budget,
-        problem: Problem,
-        differentiate: bool = True,
+        warm: Any,
+        differentiate: Gradient | None,
+        problem: Problem | None = None,
+        **how: Any,
     ) -> Visit:
         """Evaluate a point; the tolerance tells whether it is a look.
 
         What the clock cuts short has a value that no model has: then SearchEnded is raised.
         """
-        clock = time.perf_counter()
-        params = self.objective.space.params(theta)
-        rough = tol >= LOOK
+        clock, whole = time.perf_counter(), self.objective
+        params, rough = whole.space.params(theta), tol >= LOOK
+        problem = problem or whole.prepared.problem
+        evaluation, value, gradient, error = None, np.nan, None, None
         try:
             budget.check()
-            evaluation, value, gradient = self._evaluate(
-                params, tol, budget, problem, differentiate
+            evaluation = problem.evaluate(
+                whole.prepared.model.bare(params),
+                tol=tol,
+                warm=warm,
+                rows=self.rows,
+                budget=budget,
+                max_iter=20 * self.n_rows if rough else None,
+                **how,
             )
-            error = None
+            if not evaluation.converged:
+                budget.check()
+            value, delta = validation_loss(
+                evaluation, whole.criterion, whole.prepared, whole.weight, whole.pooled
+            )
+            if not np.isfinite(value):
+                raise FloatingPointError(f"the validation loss is {value} at {params}.")
+            if differentiate is not None:
+                gradient = differentiate(evaluation, delta)
         except OutOfTime:
             raise SearchEnded from None
         except FloatingPointError as failure:
             # what its frames refer to, such as a kernel matrix, is not to be kept
-            evaluation, value, gradient = None, np.nan, None
-            error = failure.with_traceback(None)
+            value, gradient, error = np.nan, None, failure.with_traceback(None)
         seconds = time.perf_counter() - clock
-        visit = Visit(
-            theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, tol, None,
-            error,
+        return Visit(
+            theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, tol,
+            tol <= self.enough, error,
         )  # fmt: skip
-        if tol <= self.objective.tol:
-            return visit
-        return replace(visit, again=partial(self.verify, replace(visit, evaluation=None)))
-
-    def _evaluate(
-        self,
-        params: dict[str, float],
-        tol: float,
-        budget: Budget,
-        problem: Problem,
-        differentiate: bool,
-    ) -> tuple[Evaluation, float, dict[str, float] | None]:
-        whole = self.objective
-        prepared, rough = whole.prepared, tol >= LOOK
-        evaluation = problem.evaluate(
-            prepared.model.bare(params),
-            tol=tol,
-            warm=None if rough else self.state,
-            rows=self.rows,
-            budget=budget,
-            max_iter=20 * self.n_rows if rough else None,
-        )
-        if not evaluation.converged:
-            budget.check()
-        value, delta = validation_loss(
-            evaluation, whole.criterion, prepared, whole.weight, whole.pooled
-        )
-        if not np.isfinite(value):
-            raise FloatingPointError(f"the validation loss is {value} at {params}.")
-        if not differentiate:
-            return evaluation, value, None
-        gradient = evaluation.pullback(delta)
-        own = prepared.model.bare({name: name for name in whole.space.names})
-        return evaluation, value, {name: gradient[bare] for bare, name in own.items()}
 
 
 def check_defined(

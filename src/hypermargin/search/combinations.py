@@ -20,7 +20,7 @@ from ..adapters.folds import Split, trainable
 from ..adapters.input import check_inputs, check_threshold, split_params
 from ..adapters.model import Model, NoAdapter, read_model
 from ..adapters.prepare import Prepared, default_dimensions
-from ..methods.curve import walks
+from ..methods import AUTOMATIC, METHODS, Method
 from .refit import can_install
 
 ENOUGH = 50  # classes, to see whether a machine can be fitted at all
@@ -39,28 +39,29 @@ class Combination:
         """The machine's own names of what is searched."""
         return list(self.model.bare(self.ranges))
 
-    def check(self, X: Any, y: Any, fit_params: Mapping[str, Any], method: str) -> Targets:
+    def check(self, X: Any, y: Any, fit_params: Mapping[str, Any], method: str | Method) -> Targets:
         """Check all that can be checked before any work is done; return the targets."""
         _, own = split_params(self.model, fit_params)
         _, _, targets, _ = check_inputs(self.model, X, y, self.names, own)
         model = self.model
         model.adapter.values_by_part(model.machine, targets, self.names)
-        flat = [
-            one
-            for name, spec in self.ranges.items()
-            for one in model.bare(model.flat(name, spec, targets))  # says which label is unknown
-        ]
-        if method in ("curve", "path") and not walks(
-            model, flat, 0 if method == "path" else len(targets.columns)
-        ):
-            strength = model.adapter.loss(model.machine).hyperparameters[0]
-            raise ValueError(
-                f"method={method!r} is for linear models of which {strength} alone is tuned; "
-                "use method='gradient'."
-            )
+        for name, spec in self.ranges.items():
+            model.flat(name, spec, targets)  # says which label is unknown
+        self.method(method, targets)
         if "threshold" in self.model.bare({**self.listed, **self.ranges}):
             check_threshold("space", targets)
         return targets
+
+    def method(self, asked: str | Method, targets: Targets) -> Method:
+        """Return the method that was asked for, or say why it is none for this."""
+        if asked == "auto":
+            fitting = (METHODS[name] for name in AUTOMATIC)
+            return next(m for m in fitting if not m.obstacle(self.model, self.ranges, targets))
+        found = METHODS[asked] if isinstance(asked, str) else asked
+        obstacle = found.obstacle(self.model, self.ranges, targets)
+        if obstacle is not None:
+            raise ValueError(f"method={asked!r} {obstacle}.")
+        return found
 
     def tests(
         self, targets: Targets, splits: Sequence[Split], fit_params: Mapping[str, Any]
@@ -95,7 +96,7 @@ class Refused:
 
 
 def check_combination(
-    one: Combination | Refused, X: Any, y: Any, fit_params: Mapping[str, Any], method: str
+    one: Combination | Refused, X: Any, y: Any, fit_params: Mapping[str, Any], method: str | Method
 ) -> tuple[Combination, Targets] | Refused:
     """Return a combination and its targets, or what the estimator itself has against it.
 

@@ -15,8 +15,10 @@ from .._core.budget import Budget
 from .._core.warn import warn
 from ..adapters.linear import LinearAdapter
 from ..adapters.model import Model, read_model
+from ..adapters.prepare import Prepared
 from ..problems.linear.problem import LinearCrossValidation
-from .log import Entry
+from .log import Run
+from .records import Record
 from .refit import OwnSolver, can_install, leaves_bias_open, limited, solved_by
 from .scoring import calibration
 
@@ -25,7 +27,8 @@ FEW = 1000  # rows up to which libsvm refits: it takes no time, and is bit-equal
 
 def fit_best(
     best: Any,
-    entry: Entry,
+    run: Run,
+    record: Record,
     X: Any,
     y: Any,
     fit_params: Mapping[str, Any],
@@ -41,49 +44,52 @@ def fit_best(
     """
     model = read_model(best)
     if model.adapter.linear:
-        if not _install(model, entry, X, budget):
+        if not _install(model, run, record, X, budget):
             best.fit(X, y, **fit_params)
         return
-    prepared = entry.prepared
+    prepared = run.prepared
     # libsvm would stop at max_iter, and that is what was asked for
     ours = can_install(model.machine) and model.machine.max_iter == -1
     if on_landmarks:
         ours = not exactly
     few = prepared is not None and prepared.n_rows <= FEW and not on_landmarks
-    few = few and not leaves_bias_open(entry.state)
+    few = few and not leaves_bias_open(record.state)
     if ours and few and _fit_by_libsvm(best, model, X, y, fit_params, budget):
         return
     if ours and prepared is not None:
-        values = model.bare(entry.record["params"])
-        solver = OwnSolver(prepared, values, entry.state, model.machine, budget)
+        values = model.bare(run.params(record))
+        solver = OwnSolver(prepared, values, record.state, model.machine, budget)
         try:
             with solved_by(model.machine, solver):
                 best.fit(X, y, **fit_params)
-            if not solver.converged and (entry.fault is None or budget.expired()):
+            if not solver.converged and (record.fault is None or budget.expired()):
                 _warn_unfinished(budget)
             return
         except FloatingPointError:  # libsvm computes in double precision throughout
             pass
     if hasattr(model.machine, "begin_at"):
-        with model.machine.begin_at(entry.state, budget):
+        with model.machine.begin_at(record.state, budget):
             best.fit(X, y, **fit_params)
         return
     if prepared is not None and prepared.problem.loss.linear:
-        X, y, fit_params = _affordable(X, y, fit_params, entry, budget)
+        X, y, fit_params = _affordable(X, y, fit_params, prepared, record.n_samples, budget)
     with limited(model.machine, len(y), budget.left):
         best.fit(X, y, **fit_params)
 
 
 def _affordable(
-    X: Any, y: Any, fit_params: Mapping[str, Any], entry: Entry, budget: Budget
+    X: Any,
+    y: Any,
+    fit_params: Mapping[str, Any],
+    prepared: Prepared,
+    least: int,
+    budget: Budget,
 ) -> tuple[Any, Any, Mapping[str, Any]]:
     """Return the rows that a linear system can be solved for in the time that is left.
 
     It cannot be stopped halfway, and half of one would be of no use.  They are at least as many as
-    the point was evaluated on.
+    the point was evaluated on, `least`.
     """
-    prepared, least = entry.prepared, entry.record["n_samples"]
-    assert prepared is not None
     n = prepared.n_rows
     whole = prepared.model.machine.kernel == "precomputed"  # the model would expect all rows
     if whole or least == n or budget.left is None or budget.wanted <= budget.left:
@@ -120,20 +126,20 @@ def _warn_unfinished(budget: Budget) -> None:
     )
 
 
-def _install(model: Model, entry: Entry, X: Any, budget: Budget) -> bool:
+def _install(model: Model, run: Run, record: Record, X: Any, budget: Budget) -> bool:
     """Give a linear model the weights of the machine that was trained on all rows all along.
 
     They are trained to the estimator's own tolerance first.  Returns whether that can be done.
     """
-    prepared, adapter = entry.prepared, model.adapter
+    prepared, adapter = run.prepared, model.adapter
     assert isinstance(adapter, LinearAdapter)
     if prepared is None or model.transformers is not None or not adapter.installs:
         return False
     if "fit" in model.own_methods:
         return False
     assert isinstance(prepared.problem, LinearCrossValidation)
-    problem, values = prepared.problem, model.bare(entry.point)
-    found = problem.refit(values, float(model.machine.tol), entry.state, budget)
+    problem, values = prepared.problem, model.bare(run.point(record))
+    found = problem.refit(values, float(model.machine.tol), record.state, budget)
     if not found.converged:
         if not budget.expired():
             return False
@@ -144,13 +150,15 @@ def _install(model: Model, entry: Entry, X: Any, budget: Budget) -> bool:
     return True
 
 
-def calibrate(fitted: Any, entry: Entry, threshold: float | None) -> tuple[Any, float | None]:
+def calibrate(
+    fitted: Any, run: Run, record: Record, threshold: float | None
+) -> tuple[Any, float | None]:
     """Fit a sigmoid to the out-of-fold outputs of the best point, for `predict_proba`.
 
     Returns it, and the probability from which `predict` says the second of two classes; None where
     there is none of ours.
     """
-    prepared, evaluation = entry.prepared, entry.evaluation
+    prepared, evaluation = run.prepared, record.outputs
     if prepared is None or evaluation is None or prepared.targets.classes is None:
         return None, None
     if prepared.model.own_methods:  # its outputs may be others than those of the folds

@@ -1,48 +1,62 @@
-"""What a search has seen: one entry per evaluated point."""
+"""What a search has seen: its records, with the problems that they came from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._core.budget import Budget
-from .._core.space import Space
+from .._core.space import Params, Space
 from ..adapters.prepare import Prepared
-from ..methods.objective import SearchEnded, Visit
-from ..problems.base import Evaluation
+from ..methods.base import Curve
+from ..methods.objective import Objective, Rate, SearchEnded, Visit
+from .records import Record, Scores, Selection, comparable
 from .scoring import Scoring
 
-Scores = list[dict[str, Any]]
-
-
-Rate = Callable[[list[np.ndarray]], tuple[float, float]]
+NOTHING = Space({})  # to be searched, where all values are listed
 
 
 @dataclass(eq=False)
-class Entry:
-    """An evaluated point: the public record and the scores of its folds.
+class Run:
+    """The search of one combination of listed values: what points of its space are evaluated with.
 
-    `out` is None where nobody may ask for the scores, or they need fits; `score` makes them.
-    `again` evaluates the point at the final tolerance, `look` tells a rough look from an
-    evaluation, `fault` what went wrong.
+    `prepared` is None where the combination could not be fitted.
     """
 
-    record: dict[str, Any]
-    out: Scores | None
-    score: Callable[[], Scores]
-    again: Callable[[Budget], Entry] | None
-    look: bool
-    fault: str | None
-    gradient_norm: float
-    space: Space
-    point: Mapping[str, float]
+    listed: Mapping[str, Any]
     prepared: Prepared | None = None
-    state: Any = None  # where training ended, for the best entry only
-    evaluation: Evaluation | None = None  # its outputs
+    space: Space = NOTHING
+    objective: Objective | None = None
+    curve: Curve | None = None
+
+    def point(self, record: Record) -> Params:
+        """Return the hyperparameters of a record, by their names in the space."""
+        return self.space.params(record.theta)
+
+    def params(self, record: Record) -> dict[str, Any]:
+        """Return the parameters of the estimator at a record."""
+        if self.prepared is None:
+            return dict(self.listed)
+        return {**self.listed, **self.prepared.assembled(self.point(record))}
+
+    def public(self, record: Record) -> dict[str, Any]:
+        """Return what `history_` says of a record."""
+        gradient = None
+        if record.gradient is not None and self.prepared is not None:
+            slopes = zip(self.space.names, record.gradient.tolist(), strict=True)
+            gradient = self.prepared.nested(dict(slopes))
+        return {
+            "params": self.params(record),
+            "objective": record.objective,
+            "gradient": gradient,
+            "score": record.score,
+            "seconds": record.seconds,
+            "n_samples": record.n_samples,
+            "tol": record.tol,
+        }
 
     def spell(self, flat: str) -> str:
         """Return what the user calls a hyperparameter: ``class_weight['spam']``."""
@@ -56,153 +70,137 @@ class Log:
     """Scores and keeps every visit.
 
     `leading` is the name of the metric that `score` in the records shows, None for a single one.
-    With `by_loss` the least loss is the best, whatever the scores are; with `first`, the first one
-    of equal scores, else that with the least loss.
     """
 
-    def __init__(
-        self,
-        scoring: Scoring,
-        leading: str | None,
-        verbose: int,
-        by_loss: bool = False,
-        first: bool = False,
-    ):
-        self.by_loss, self.first = by_loss, first
+    def __init__(self, scoring: Scoring, leading: str | None, verbose: int, selection: Selection):
         self.scoring = scoring
         self.leading = leading
         self.verbose = verbose
-        self.entries: list[Entry] = []
-        self.curves: dict[int, dict[str, np.ndarray]] = {}  # by the problem that they are of
+        self.selection = selection
+        self.runs: list[Run] = []
+        self.records: list[Record] = []
 
-    def recorder(
-        self, prepared: Prepared, listed: Mapping[str, Any], space: Space
-    ) -> Callable[[Visit], None]:
-        """Return a function that logs the visits of one combination of listed values."""
+    def begin(self, run: Run) -> Callable[[Visit], None]:
+        """Return a function that records the visits of one combination of listed values."""
+        number = len(self.runs)
+        self.runs.append(run)
 
         def record(visit: Visit) -> None:
-            self.entries.append(self._entry(prepared, listed, space, visit))
-            self._forget()
-            self._print()
+            self._append(self._record(number, visit))
 
         return record
 
-    def _entry(
-        self, prepared: Prepared, listed: Mapping[str, Any], space: Space, visit: Visit
-    ) -> Entry:
-        scoring, out = self.scoring, None
-        on_all = visit.n_rows == prepared.n_rows
+    def run_of(self, record: Record) -> Run:
+        return self.runs[record.combination]
+
+    def params(self, record: Record) -> dict[str, Any]:
+        """Return the parameters of the estimator at a record."""
+        return self.run_of(record).params(record)
+
+    def _append(self, record: Record) -> None:
+        self.records.append(record)
+        self._forget()
+        self._print()
+
+    def _record(self, number: int, visit: Visit) -> Record:
+        """Return the record of a visit."""
+        run, scoring = self.runs[number], self.scoring
+        assert run.prepared is not None
+        gradient, norm = None, np.nan
+        if visit.gradient is not None:
+            gradient = np.array([visit.gradient[name] for name in run.space.names])
+            norm = float(np.linalg.norm(run.space.pull(visit.params, visit.gradient)))
+        record = Record(
+            number, visit.theta, visit.value, gradient, norm, visit.n_rows, visit.seconds,
+            visit.tol, visit.rough, visit.final,
+        )  # fmt: skip
+        on_all, evaluation = visit.n_rows == run.prepared.n_rows, visit.evaluation
+        if visit.error is not None:
+            record.fault, record.error = "failed", str(visit.error)
+        elif evaluation is not None:
+            record.fault = None if evaluation.converged else "did not converge"
+            record.outputs = evaluation.outputs_only()
+            record.state = evaluation.state if on_all else None
         # looks are many and cheap; scoring them would cost more than they do.  Scores on training
         # rows cannot be made later: what the outputs there come from is gone by then
         if not visit.rough and (on_all or scoring.return_train_score):
-            out = scoring.score(prepared, visit)
-        fault = None if visit.error is None else "failed"
-        outputs = kept = None
-        if visit.evaluation is not None:
-            fault = None if visit.evaluation.converged else "did not converge"
-            kept = visit.evaluation.outputs_only()
-            if scoring.reads_outputs and not scoring.return_train_score:
-                outputs = kept
-        norm = np.nan
-        if visit.gradient is not None:
-            norm = float(np.linalg.norm(space.pull(visit.params, visit.gradient)))
-        record = {
-            "params": {**listed, **prepared.assembled(visit.params)},
-            "objective": visit.value,
-            "gradient": visit.gradient
-            and prepared.nested({name: visit.gradient[name] for name in space.names}),
-            "score": np.nan if out is None else self._mean_score(out),
-            "seconds": visit.seconds,
-            "n_samples": visit.n_rows,
-            "tol": visit.tol,
-        }
-        score = partial(scoring.score, prepared, replace(visit, evaluation=outputs, again=None))
-        again = None
-        if (evaluate_again := visit.again) is not None and scoring.reads_outputs:
+            self._score(record, visit)
+        return record
 
-            def again(budget: Budget) -> Entry:
-                return self._entry(prepared, listed, space, evaluate_again(budget))
-
-        state = None if visit.evaluation is None or not on_all else visit.evaluation.state
-        return Entry(
-            record,
-            out,
-            score,
-            again,
-            visit.rough,
-            fault,
-            norm,
-            space,
-            visit.params,
-            prepared,
-            state,
-            kept,
+    def _score(self, record: Record, visit: Visit | None = None) -> None:
+        """Score a record, by its visit while that is there."""
+        run, scoring = self.run_of(record), self.scoring
+        assert run.prepared is not None
+        evaluation = record.outputs if visit is None else visit.evaluation
+        if visit is None and scoring.return_train_score:
+            evaluation = None
+        error = None
+        if record.error is not None:
+            error = FloatingPointError(record.error) if visit is None else visit.error
+        record.folds = scoring.score(
+            run.prepared, run.point(record), evaluation, record.seconds, error
         )
+        record.score = self._mean_score(record.folds)
 
     def _forget(self) -> None:
-        """Keep the coefficients of the best entry only."""
-        stateful = [entry for entry in self.entries if entry.state is not None]
-        scores, losses = (
-            np.array([e.record[key] for e in stateful]) for key in ("score", "objective")
-        )
-        best = self.choose(scores, losses)
-        for k, entry in enumerate(stateful):
-            if k != best:
-                entry.state = None
+        """Keep the coefficients of the best record only."""
+        stateful = [record for record in self.records if record.state is not None]
+        best = self.selection.best_record(stateful) if stateful else None
+        for record in stateful:
+            if record is not best:
+                record.state = None
 
-    def choose(self, scores: np.ndarray, losses: np.ndarray) -> int:
-        """Return the number of the best of some evaluations."""
-        if self.by_loss:
-            return best_index(np.zeros(len(losses)), losses)
-        return best_index(scores, np.arange(float(len(losses))) if self.first else losses)
+    def kept(self) -> list[Record]:
+        """Return the records that can be compared with each other.
 
-    def best(self) -> Entry:
-        """Return the best entry of all that are kept."""
+        Of evaluations whose scores need fits that were not made, only the best is kept.
+        """
+        kept = comparable(self.records)
+        fits = not self.scoring.reads_outputs or self.scoring.return_train_score
+        if fits and any(record.folds is None for record in kept):
+            return [min(kept, key=lambda record: record.objective)]
+        return kept
+
+    def complete(self) -> list[Record]:
+        """Score those that can be compared, if they are not; return them."""
         kept = self.kept()
-        records = [entry.record for entry in kept]
-        scores, losses = (np.array([r[key] for r in records]) for key in ("score", "objective"))
-        return kept[self.choose(scores, losses)]
+        for record in kept:
+            if record.folds is None:
+                self._score(record)
+        return kept
 
-    def settle(self, entry: Entry, budget: Budget) -> None:
+    def best(self) -> Record:
+        """Return the best of all that can be compared."""
+        return self.selection.best_record(self.complete())
+
+    def is_settled(self, record: Record) -> bool:
+        """Whether nothing is gained by evaluating a point again."""
+        return record.final or not self.scoring.reads_outputs
+
+    def settle(self, record: Record, budget: Budget) -> None:
         """Evaluate a point again at the final tolerance, and put that in its place."""
-        if entry.again is None:
+        objective = self.run_of(record).objective
+        if self.is_settled(record) or objective is None:
             return
         try:
-            exact = entry.again(budget)
+            visit = objective.settle(record.theta, record.n_samples, budget)
         except SearchEnded:
             return
-        self.entries[self.entries.index(entry)] = exact
+        exact = self._record(record.combination, visit)
+        # the gradient is good enough as it is
+        exact.gradient, exact.gradient_norm = record.gradient, record.gradient_norm
+        self.records[self.records.index(record)] = exact
 
     def release(self) -> None:
         """Give the memory of all problems back."""
-        for entry in self.entries:
-            if entry.prepared is not None:
-                entry.prepared.problem.release()
+        for run in self.runs:
+            if run.prepared is not None:
+                run.prepared.problem.release()
 
     @property
     def succeeded(self) -> bool:
         """Whether there is a point that could be evaluated."""
-        return any(np.isfinite(entry.record["objective"]) for entry in self.entries)
-
-    def kept(self) -> list[Entry]:
-        """Return the evaluations on the most rows on which any succeeded, failures included.
-
-        If the time was up before any, the looks on the most rows.  Of evaluations whose scores
-        need fits that were not made, only the best is kept.
-        """
-        good = [entry for entry in self.entries if np.isfinite(entry.record["objective"])]
-        chosen = [entry for entry in good if not entry.look] or good or self.entries
-        best = max(chosen, key=lambda entry: (not entry.look, entry.record["n_samples"]))
-        most, look = best.record["n_samples"], best.look
-        kept = [e for e in self.entries if e.look == look and e.record["n_samples"] == most]
-        fits = not self.scoring.reads_outputs or self.scoring.return_train_score
-        if fits and any(entry.out is None for entry in kept):
-            kept = [min(kept, key=lambda entry: entry.record["objective"])]
-        for entry in kept:
-            if entry.out is None:
-                entry.out = entry.score()
-                entry.record["score"] = self._mean_score(entry.out)
-        return kept
+        return any(record.succeeded for record in self.records)
 
     def rater(self, prepared: Prepared) -> Rate | None:
         """Return a function that gives the score of outputs and its standard error over folds.
@@ -210,7 +208,7 @@ class Log:
         None if scores cannot be read off the outputs, or do not count.
         """
         scoring = self.scoring
-        if self.by_loss or not scoring.reads_outputs:
+        if self.selection.by_loss or not scoring.reads_outputs:
             return None
 
         def rate(outputs: list[np.ndarray]) -> tuple[float, float]:
@@ -220,25 +218,19 @@ class Log:
         return rate
 
     def fail(self, listed: Mapping[str, Any], n_folds: int, error: Exception) -> None:
-        """Log that a combination of listed values could not be fitted."""
-        out = self.scoring.failures(error, n_folds)
-        record = {
-            "params": dict(listed),
-            "objective": np.nan,
-            "gradient": None,
-            "score": self._mean_score(out),
-            "seconds": 0.0,
-            "n_samples": len(self.scoring.y),
-            "tol": np.nan,
-        }
-        entry = Entry(record, out, lambda: out, None, False, "failed", np.nan, Space({}), {})
-        self.entries.append(entry)
-        self._print()
+        """Record that a combination of listed values could not be fitted."""
+        folds, n_rows = self.scoring.failures(error, n_folds), len(self.scoring.y)
+        record = Record(
+            len(self.runs), np.empty(0), np.nan, None, np.nan, n_rows, 0.0, np.nan, False, True,
+            "failed", str(error), self._mean_score(folds), folds,
+        )  # fmt: skip
+        self.runs.append(Run(listed))
+        self._append(record)
 
-    def _mean_score(self, out: list[dict[str, Any]]) -> float:
-        return float(np.mean(self._scores(out)))
+    def _mean_score(self, folds: Scores) -> float:
+        return float(np.mean(self._scores(folds)))
 
-    def _scores(self, out: list[dict[str, Any]]) -> list[float]:
+    def _scores(self, out: Scores) -> list[float]:
         """Return the leading score of every fold."""
         scores = [fold["test_scores"] for fold in out]
         named = next((score for score in scores if isinstance(score, dict)), None)
@@ -249,22 +241,22 @@ class Log:
         return [s.get(leading, np.nan) if isinstance(s, dict) else s for s in scores]
 
     def _print(self) -> None:
-        """Print a line on the last entry, and at `verbose` above 2 one for each of its folds."""
+        """Print a line on the last record, and at `verbose` above 2 one for each of its folds."""
         if self.verbose <= 0:
             return
-        record, out = self.entries[-1].record, self.entries[-1].out
+        record, folds = self.records[-1], self.records[-1].folds
         params = ", ".join(
             f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
-            for name, value in record["params"].items()
+            for name, value in self.params(record).items()
         )
-        score = "" if out is None else f"mean score {record['score']:.5g}, "
+        score = "" if folds is None else f"mean score {record.score:.5g}, "
         print(
-            f"[{len(self.entries):3d}] n={record['n_samples']}: {params}; "
-            f"objective={record['objective']:.5g}, {score}{record['seconds']:.2f} s"
+            f"[{len(self.records):3d}] n={record.n_samples}: {params}; "
+            f"objective={record.objective:.5g}, {score}{record.seconds:.2f} s"
         )
-        for number, fold in enumerate((out or []) if self.verbose > 2 else [], start=1):
+        for number, fold in enumerate((folds or []) if self.verbose > 2 else [], start=1):
             seconds = fold["fit_time"] + fold["score_time"]
-            print(f"[CV {number}/{len(out or [])}] END {params};{_spelt(fold)} {seconds:.2f} s")
+            print(f"[CV {number}/{len(folds or [])}] END {params};{_spelt(fold)} {seconds:.2f} s")
 
 
 def _spelt(fold: Mapping[str, Any]) -> str:
@@ -277,17 +269,3 @@ def _spelt(fold: Mapping[str, Any]) -> str:
     if train is not None:
         parts = {name: f"train={train[name]:.3f}, {part}" for name, part in parts.items()}
     return "".join(f" {name}: ({part})" for name, part in parts.items())
-
-
-def best_index(scores: np.ndarray, losses: np.ndarray) -> int:
-    """Return the number of the best score; of equal ones that with the least loss.
-
-    What has no loss could not be evaluated, and is the best only if all is like that.
-    """
-    if not np.isnan(losses).all():
-        scores = np.where(np.isnan(losses), np.nan, scores)
-    if np.isnan(scores).all():
-        return 0 if np.isnan(losses).all() else int(np.nanargmin(losses))
-    best = np.nanmax(scores)
-    tied = scores >= best - 1e-12 * (1.0 + abs(best))
-    return int(np.where(tied & ~np.isnan(losses), losses, np.inf).argmin())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,12 @@ from .._core.warn import warn
 from ..adapters.folds import FitFailed, Split
 from ..adapters.prepare import Prepared, prepare
 from ..criteria.base import Criterion
-from ..methods.curve import follow, trace, walks
-from ..methods.gradient import glance, nested_rows, tune
-from ..methods.objective import Objective, Visit
-from ..methods.optimisers import choose_optimiser
+from ..methods.gradient import glance
+from ..methods.objective import Objective, SearchEnded, Visit
 from .combinations import Combination, Refused, own_error
-from .log import Entry, Log
+from .log import Log, Run
 from .plans import Plan
+from .records import Record
 
 
 def run(
@@ -42,11 +42,11 @@ def run(
                 _tune(asked, plan, prepared, weight, budget, log, rng)
                 if len(plans) > 1:
                     prepared.problem.release()
-        while (best := log.best()).again is not None and not budget.expired():
+        while not log.is_settled(best := log.best()) and not budget.expired():
             log.settle(best, budget)
         early = f"reached time_budget={asked.time_budget}" if budget.expired() else None
     except KeyboardInterrupt:
-        if not log.entries:
+        if not log.records:
             raise
         early = "was interrupted"
     if (best := log.best()).look:  # nothing was trained to the end: one point is, all the same
@@ -86,24 +86,28 @@ def _tune(
     log: Log,
     rng: np.random.RandomState,
 ) -> None:
-    """Search the space of one combination."""
+    """Search the space of one combination, in the way that suits it or that was asked for."""
     one, criterion = plan
-    space = one.space(prepared)
-    keep = log.recorder(prepared, one.listed, space)
-    objective = Objective(
+    found = Run(one.listed, prepared, one.space(prepared))
+    keep = log.begin(found)
+    found.objective = objective = Objective(
         prepared,
         criterion,
-        space,
+        found.space,
         weight,
-        one.model.adapter.tol(one.model.machine),
-        budget,
-        _record(keep, prepared, budget) if asked.refit else keep,
-        asked.max_evals,
-        asked.pooled,
+        train_tol=one.model.adapter.tol(one.model.machine),
+        budget=budget,
+        record=_record(keep, prepared, budget) if asked.refit else keep,
+        max_evals=asked.max_evals,
+        pooled=asked.pooled,
+        tol=asked.tol,
+        rng=rng,
+        rate=log.rater(prepared),
     )
-    _walk(asked, objective, log, rng)
+    with suppress(SearchEnded):
+        found.curve = one.method(asked.method, prepared.targets).search(objective)
     if not log.succeeded and budget.expired():
-        glance(objective, nested_rows(prepared, rng)[0])
+        glance(objective)
 
 
 def _record(
@@ -121,35 +125,8 @@ def _record(
     return record
 
 
-def _walk(asked: Any, objective: Objective, log: Log, rng: np.random.RandomState) -> None:
-    """Search one space, in the way that suits it or that was asked for."""
-    prepared, space = objective.prepared, objective.space
-    names = list(prepared.model.bare(dict.fromkeys(space.names)))
-    one_range = bool((space.bounds == space.bounds[:1]).all())
-    alone = one_range and walks(prepared.model, names, len(prepared.problem.columns))
-    method = asked.method
-    if method == "auto":
-        method = "curve" if alone else "gradient"
-    if method == "gradient":
-        optimise = choose_optimiser(len(space))
-        tune(objective, nested_rows(prepared, rng), optimise, asked.tol)
-        return
-    if not alone:
-        raise ValueError(
-            f"method={method!r} is for one range of all machine_cost; use method='gradient'."
-        )
-    walk = trace if method == "curve" else follow
-    curve = walk(objective, log.rater(prepared))
-    if curve is not None:
-        log.curves[id(prepared)] = {
-            names[0].partition("[")[0]: curve.values,
-            "score": curve.scores,
-            "std_error": curve.errors,
-        }
-
-
-def _warn_early(why: str, best: Entry, n_rows: int) -> None:
+def _warn_early(why: str, best: Record, n_rows: int) -> None:
     message = f"The search {why} before it converged; the best point so far is returned"
-    if (n_samples := best.record["n_samples"]) < n_rows:
+    if (n_samples := best.n_samples) < n_rows:
         message += f", with its score on {n_samples} of the {n_rows} rows"
     warn(f"{message}.", ConvergenceWarning)

@@ -24,11 +24,11 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
+from .._core.space import Params
 from ..adapters.folds import Split
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
 from ..criteria.probability import Calibration, calibrated
-from ..methods.objective import Visit
 from ..problems.base import Evaluation
 
 
@@ -54,11 +54,25 @@ class Scoring:
         each = scorers._scorers.values() if isinstance(scorers, _MultimetricScorer) else [scorers]
         return all(isinstance(s, (_BaseScorer, _PassthroughScorer)) for s in each)
 
-    def score(self, prepared: Prepared, visit: Visit) -> list[dict[str, Any]]:
-        """Return one dict per fold, in the form that BaseSearchCV makes its results of."""
-        if visit.error is not None:
-            return self.failures(visit.error, prepared.n_folds)
-        return [self._fold(prepared, visit, f, split) for f, split in prepared.each_fold()]
+    def score(
+        self,
+        prepared: Prepared,
+        params: Params,
+        evaluation: Evaluation | None,
+        seconds: float,
+        error: Exception | None,
+    ) -> list[dict[str, Any]]:
+        """Return one dict per fold, in the form that BaseSearchCV makes its results of.
+
+        Without an evaluation, models are fitted at the hyperparameters `params`.
+        """
+        if error is not None:
+            return self.failures(error, prepared.n_folds)
+        share = seconds / len(prepared.splits)
+        return [
+            self._fold(prepared, params, evaluation, share, f, split)
+            for f, split in prepared.each_fold()
+        ]
 
     def read(self, prepared: Prepared, outputs: list[np.ndarray]) -> list[dict[str, Any]]:
         """Return the scores of given outputs on the validation rows, one dict per fold."""
@@ -70,16 +84,21 @@ class Scoring:
         ]
 
     def _fold(
-        self, prepared: Prepared, visit: Visit, f: int | None, split: Split
+        self,
+        prepared: Prepared,
+        params: Params,
+        evaluation: Evaluation | None,
+        share: float,
+        f: int | None,
+        split: Split,
     ) -> dict[str, Any]:
         """Score a fold of the problem, or one that it does not have (None)."""
         train, test = split
-        share = visit.seconds / len(prepared.splits)
-        if self.reads_outputs and visit.evaluation is not None and f is not None:
-            model, test = _stand_in(prepared, visit.evaluation, f), visit.evaluation.test[f]
+        if self.reads_outputs and evaluation is not None and f is not None:
+            model, test = _stand_in(prepared, evaluation, f), evaluation.test[f]
         else:
             try:
-                model, share = self._fitted(prepared, visit, train)
+                model, share = self._fitted(prepared, params, train)
             except Exception as error:
                 if self.error_score == "raise":
                     raise
@@ -108,16 +127,16 @@ class Scoring:
         with config_context(assume_finite=known or None, skip_parameter_validation=known or None):
             return _score(model, X, y, self.scorer, params, self.error_score)
 
-    def _fitted(self, prepared: Prepared, visit: Visit, train: np.ndarray) -> tuple[Any, float]:
-        values = prepared.assembled(visit.params)
+    def _fitted(self, prepared: Prepared, params: Params, train: np.ndarray) -> tuple[Any, float]:
+        values = prepared.assembled(params)
         threshold = prepared.model.threshold
         if prepared.model.wrapping:
             threshold = values.pop("threshold", threshold)
         model = clone(prepared.model.whole).set_params(**values)
         X, y = _safe_split(model, self.X, self.y, train)
-        params = _check_method_params(self.X, params=dict(self.fit_params), indices=train)
+        fit_params = _check_method_params(self.X, params=dict(self.fit_params), indices=train)
         clock = time.perf_counter()
-        model.fit(X, y, **params)
+        model.fit(X, y, **fit_params)
         if threshold is not None:
             model = with_threshold(model, threshold)
         return model, time.perf_counter() - clock

@@ -29,6 +29,7 @@ from .._core.budget import Budget, one_blas_thread
 from .._core.warn import warn
 from ..adapters.folds import draw_folds
 from ..adapters.input import canonical
+from ..methods import METHODS, Method
 from .calibrated import Calibrated
 from .combinations import (
     Combination,
@@ -37,8 +38,9 @@ from .combinations import (
     read_combinations,
 )
 from .finish import calibrate, fit_best
-from .log import Entry, Log, best_index
+from .log import Log, Run
 from .plans import descends, make_plans
+from .records import Record, Selection
 from .run import run
 from .scoring import Scoring, check_same_names, with_threshold
 
@@ -197,7 +199,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         "exact_refit": ["boolean"],
         "criterion": [str, callable, None],
         "pooled": ["boolean"],
-        "method": [StrOptions({"auto", "gradient", "curve", "path"})],
+        "method": [StrOptions({"auto", *METHODS}), Method],
     }
 
     def __init__(
@@ -221,7 +223,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         exact_refit: bool = False,
         criterion: Any = None,
         pooled: bool = True,
-        method: str = "auto",
+        method: str | Method = "auto",
         param_grid: Any = None,
         pre_dispatch: Any = "2*n_jobs",
     ):
@@ -297,8 +299,11 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         )
         by_loss = self.criterion is not None and self.scoring is None
         # grids and chu-2015 take the first of equal scores
-        first = self.method == "path" or not any(descends(plan) for plan in plans)
-        log = Log(scoring, self._leading_metric(scorers), self.verbose, by_loss, first)
+        method = METHODS.get(self.method) if isinstance(self.method, str) else self.method
+        takes_first = method is not None and method.takes_first
+        first = takes_first or not any(descends(plan) for plan in plans)
+        selection = Selection(by_loss, first)
+        log = Log(scoring, self._leading_metric(scorers), self.verbose, selection)
         with one_blas_thread():
             budget, seconds = run(self, plans, weight, splits, log)
         best = self._publish(log, scorers, refit_metric, len(splits))
@@ -306,12 +311,12 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         try:
             if self.refit:
                 assert best is not None
-                self._refit(best, X, y, routed.estimator.fit, budget.rest())
+                self._refit(log.run_of(best), best, X, y, routed.estimator.fit, budget.rest())
         finally:
             log.release()
         return self
 
-    def _publish(self, log: Log, scorers: Any, refit_metric: str, n_splits: int) -> Entry | None:
+    def _publish(self, log: Log, scorers: Any, refit_metric: str, n_splits: int) -> Record | None:
         """Set the attributes that tell of the search; return the best point, if there is one."""
         results = self._collect(log, n_splits)
 
@@ -319,9 +324,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             del self.curve_  # that of an earlier fit
         self.n_splits_ = n_splits
         self.cv_results_ = results
-        self.history_ = [entry.record for entry in log.entries]
+        self.history_ = [log.run_of(record).public(record) for record in log.records]
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
-        first_scores = (log.kept()[0].out or [])[0]["test_scores"]
+        first_scores = (log.kept()[0].folds or [])[0]["test_scores"]
         self.multimetric_ = isinstance(first_scores, dict)
         if callable(self.scoring) and self.multimetric_:
             self._check_refit_for_multimetric(first_scores)
@@ -331,18 +336,19 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
         if not callable(self.refit):
             scores, losses = results[f"mean_test_{refit_metric}"], results["objective"]
-            self.best_index_ = log.choose(scores, np.asarray(losses))
+            self.best_index_ = log.selection.best(scores, losses)
         if callable(self.refit):  # what it chooses is evaluated at the final tolerance, too
             log.settle(log.kept()[self.best_index_], Budget())
             self.cv_results_ = results = self._collect(log, n_splits)
-            self.history_ = [entry.record for entry in log.entries]
+            self.history_ = [log.run_of(record).public(record) for record in log.records]
         else:
             self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
         self.best_params_ = results["params"][self.best_index_]
         best = log.kept()[self.best_index_]
-        self._warn_of(best)
-        if id(best.prepared) in log.curves:
-            self.curve_: dict[str, np.ndarray] = log.curves[id(best.prepared)]
+        run = log.run_of(best)
+        self._warn_of(run, best)
+        if run.curve is not None:
+            self.curve_: dict[str, np.ndarray] = run.curve.as_dict()
         return best
 
     def _given_space(self) -> Any:
@@ -367,27 +373,31 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Return the row with the best score; of equal scores that with the least smooth loss."""
         if callable(refit):
             return BaseSearchCV._select_best_index(refit, refit_metric, results)
-        return best_index(results[f"mean_test_{refit_metric}"], results["objective"])
+        return Selection().best(results[f"mean_test_{refit_metric}"], results["objective"])
 
     def _collect(self, log: Log, n_splits: int) -> dict[str, Any]:
         """Make `cv_results_` of the entries on all rows."""
-        kept = log.kept()
-        out = [fold for entry in kept for fold in entry.out or []]
+        kept = log.complete()
+        out = [fold for record in kept for fold in record.folds or []]
         _warn_or_raise_about_fit_failures(out, self.error_score)
         if callable(self.scoring):
             _insert_error_scores(out, self.error_score)
         check_same_names([fold["test_scores"] for fold in out])
         extra = {
-            "objective": [entry.record["objective"] for entry in kept],
-            "gradient_norm": [entry.gradient_norm for entry in kept],
-            "n_samples": [entry.record["n_samples"] for entry in kept],
-            "tol": [entry.record["tol"] for entry in kept],
+            name: [getattr(record, name) for record in kept]
+            for name in ("objective", "gradient_norm", "n_samples", "tol")
         }
-        params = [entry.record["params"] for entry in kept]
+        params = [log.params(record) for record in kept]
         return self._format_results(params, n_splits, out, extra)
 
     def _refit(
-        self, entry: Entry, X: Any, y: Any, fit_params: Mapping[str, Any], budget: Budget
+        self,
+        run: Run,
+        record: Record,
+        X: Any,
+        y: Any,
+        fit_params: Mapping[str, Any],
+        budget: Budget,
     ) -> None:
         clock = time.perf_counter()
         params = dict(self.best_params_)
@@ -395,8 +405,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         threshold = params.pop("threshold", None) if wrapped else None
         best = clone(self.estimator).set_params(**clone(params, safe=False))
         on_landmarks = self.rank is not None
-        fit_best(best, entry, X, y, fit_params, on_landmarks, self.exact_refit, budget)
-        self.calibration_, self.probability_cut_ = calibrate(best, entry, threshold)
+        fit_best(best, run, record, X, y, fit_params, on_landmarks, self.exact_refit, budget)
+        self.calibration_, self.probability_cut_ = calibrate(best, run, record, threshold)
         if threshold is not None:
             best = with_threshold(best, threshold)
         self.best_estimator_ = best
@@ -409,14 +419,15 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         tags.array_api_support = False  # data become NumPy arrays here, whatever the estimator does
         return tags
 
-    def _warn_of(self, best: Entry) -> None:
+    def _warn_of(self, run: Run, best: Record) -> None:
         """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
+        point = run.point(best)
         on_bound = [
-            f"{best.spell(name)}={best.point[name]:.4g} is on the bound {bound:.4g} of its range"
-            for name, bound in best.space.on_bound(best.point).items()
+            f"{run.spell(name)}={point[name]:.4g} is on the bound {bound:.4g} of its range"
+            for name, bound in run.space.on_bound(point).items()
         ]
-        if best.prepared is not None:
-            model, targets = best.prepared.model, best.prepared.targets
+        if run.prepared is not None:
+            model, targets = run.prepared.model, run.prepared.targets
             for doubt in model.adapter.doubts(model.machine, targets):
                 warn(f"The refitted model may differ from the search: {doubt}.")
         if on_bound:

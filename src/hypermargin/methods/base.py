@@ -1,0 +1,51 @@
+"""What a method is: a way to search a space with an objective.
+
+To add one, write a class with `search`, in a file of its own, and list it in `METHODS`; the
+contract tests of methods pick it up.  One from outside the package is given as ``method=``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..adapters.base import Targets
+from ..adapters.model import Model
+from .objective import Objective
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Score and its standard error over folds, by the value of the hyperparameter."""
+
+    name: str
+    values: np.ndarray
+    scores: np.ndarray
+    errors: np.ndarray
+
+    def as_dict(self) -> dict[str, np.ndarray]:
+        """Return what users see of it."""
+        return {self.name: self.values, "score": self.scores, "std_error": self.errors}
+
+
+class Method:
+    """A way to search."""
+
+    takes_first: ClassVar[bool] = False  # of equal scores; else that with the least smooth loss
+
+    def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:
+        """Return why this is no method for a model and the ranges of its space, if it is none.
+
+        The answer goes on after the method's name: "is for linear models ...; use ...".
+        """
+        return None
+
+    def search(self, objective: Objective) -> Curve | None:
+        """Evaluate points until there is nothing to gain; the best of them will be chosen.
+
+        Methods that know the score between points return it.
+        """
+        raise NotImplementedError
