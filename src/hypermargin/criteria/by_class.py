@@ -125,8 +125,7 @@ class SmoothF1(_F):
     positive : int, default=1
         With "binary", the number of the class that is meant, in the order of the sorted labels.
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Notes
     -----
@@ -159,8 +158,7 @@ class SmoothFBeta(_F):
     positive : int, default=1
         With "binary", the number of the class that is meant, in the order of the sorted labels.
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Notes
     -----
@@ -201,8 +199,7 @@ class SmoothPrecision(ByClass):
     positive : int, default=1
         With "binary", the number of the class that is meant, in the order of the sorted labels.
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Notes
     -----
@@ -238,8 +235,7 @@ class SmoothRecall(ByClass):
     positive : int, default=1
         With "binary", the number of the class that is meant, in the order of the sorted labels.
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Notes
     -----
@@ -274,8 +270,7 @@ class SmoothJaccard(ByClass):
     positive : int, default=1
         With "binary", the number of the class that is meant, in the order of the sorted labels.
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Notes
     -----

@@ -114,8 +114,7 @@ class SmoothBalancedError(ConfusionCriterion):
     Parameters
     ----------
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Examples
     --------
@@ -148,8 +147,7 @@ class SmoothMatthews(ConfusionCriterion):
     Parameters
     ----------
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Examples
     --------
@@ -190,8 +188,7 @@ class WeightedError(ConfusionCriterion):
     eta : float, default=1.0
         What an error on the negative class, the first one, costs, in units of one on the positive.
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Examples
     --------
@@ -229,8 +226,7 @@ class ExpectedCost(ConfusionCriterion):
         the sorted labels.  An error must cost more than the right answer, ``costs[k][k]``, which
         may be negative.
     t : float, default=10.0
-        Steepness of the smoothing, in units of the outputs' standard deviation; from 500 rows on
-        it grows with their number.
+        Steepness of the smoothing, as in :class:`SmoothError`.
 
     Examples
     --------

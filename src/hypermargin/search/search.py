@@ -130,13 +130,13 @@ ends in one of them
         averaged.  One that is undefined there, as areas are where a class has no rows, is refused
         before the search begins.
 
-    method : {"auto", "gradient", "curve", "path"}, default="auto"
+    method : {"auto", "gradient", "curve", "path"} or Method, default="auto"
         How to search.  "gradient" descends on the smooth loss.  The others are for linear models of
         which C (alpha for Ridge) alone is tuned: "curve" evaluates a few values and reads the score
         at all values between them off interpolated outputs; "path" multiplies C by two, from where
         all rows are inside their margins until solutions no longer change, every fold starting from
         its last solution, as LIBLINEAR's option -C does.  "auto" is "curve" where that can be, else
-        "gradient".
+        "gradient".  A method of one's own is a :class:`hypermargin.methods.Method`.
     param_grid : dict or list of dicts, default=None
         Another name of `space`, the one that :class:`~sklearn.model_selection.GridSearchCV` has.
     pre_dispatch : int or str, default="2*n_jobs"
@@ -228,16 +228,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         pre_dispatch: Any = "2*n_jobs",
     ):
         super().__init__(
-            estimator=estimator,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            error_score=error_score,
+            estimator=estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv,
+            verbose=verbose, pre_dispatch=pre_dispatch, error_score=error_score,
             return_train_score=return_train_score,
-        )
+        )  # fmt: skip
         self.space = space
         self.random_state = random_state
         self.max_evals = max_evals
