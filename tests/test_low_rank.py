@@ -14,7 +14,6 @@ from hypermargin import GradientSearchCV
 from hypermargin._core.budget import Budget, Workers
 from hypermargin.kernels.rbf import RBF
 from hypermargin.methods.objective import validation_loss
-from hypermargin.problems.base import Column
 from hypermargin.problems.landmarks.newton import line_search
 from hypermargin.problems.landmarks.problem import LowRankCrossValidation, landmark_order
 
@@ -164,14 +163,25 @@ def test_only_the_latest_pullback_can_be_used():
 
 
 def test_landmarks_have_the_classes_in_their_proportions():
-    y = np.repeat([-1.0, 1.0], [900, 100])
-    order, n_classes = landmark_order(
-        [Column(np.ones(1000, dtype=bool), y, {})], np.random.default_rng(0)
-    )
-    assert n_classes == 2
+    strata = np.repeat([0, 1, 2], [899, 100, 1])
+    rows = np.random.default_rng(0).permutation(1000)
+    order = landmark_order(strata, rows)
     assert sorted(order) == list(range(1000))
-    assert (y[order[:50]] > 0).sum() == 5
-    assert {-1.0, 1.0} == set(y[order[:2]])
+    assert set(strata[order[:3]]) == {0, 1, 2}
+    assert (strata[order[:50]] == 1).sum() == 5
+
+
+@pytest.mark.parametrize("kind", ["svc", "svc, three classes", "svr"])
+def test_folds_have_landmarks_among_their_training_rows_and_share_most_of_them(kind):
+    problem, params = problem_of(kind, "rbf", n=300, rank=60)
+    low, state = problem.prepared.problem, problem.evaluate(params).state
+    for (f, c), start in state.items():
+        used = start.landmarks[start.alpha != 0]
+        assert (low.folds[f].of_column(low.columns[c])[used] > 0).all()
+    of_folds = [low.landmarks_of(f, 60) for f in range(len(low.folds))]
+    n_trained = sum(fold.weight.astype(bool).sum() for fold in low.folds)
+    assert sum(map(len, of_folds)) == pytest.approx(60 * n_trained / 300, abs=len(low.folds))
+    assert len(np.unique(np.concatenate(of_folds))) <= 75
 
 
 def test_a_kernel_that_is_not_positive_definite_is_refused():

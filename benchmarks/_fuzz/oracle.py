@@ -266,10 +266,9 @@ def validation_targets_do_not_move_outputs(case: Case, search: Any, before: Any)
     """Train one fold twice, with other targets on its validation rows.
 
     Linear machines of all folds are solved side by side until the last of them is good enough:
-    there outputs may move within the tolerance, else by rounding only.  (Landmarks are rows of all
-    classes, drawn before there are folds.)
+    there outputs may move within the tolerance, else by rounding only.
     """
-    if not hasattr(search, "best_params_") or "rank" in case.options:
+    if not hasattr(search, "best_params_"):
         return
     full = [split for split in splits_of(case) if _has_all_classes(case, split[0])]
     if not full:

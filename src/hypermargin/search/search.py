@@ -114,8 +114,8 @@ ends in one of them
     rank : int, default=None
         Number of landmarks, for data that are too many to train on exactly.  Machines are then
         expansions on that many rows, drawn once and in the proportions of the classes (Nystrom
-        approximation), and the corners of the loss are rounded.  None trains exactly.  For SVC and
-        SVR with a positive definite kernel.
+        approximation), and the corners of the loss are rounded.  A fold has its share of them,
+        training rows only.  None trains exactly.  For SVC and SVR with a positive definite kernel.
     exact_refit : bool, default=False
         Whether a search with `rank` refits the best point exactly.  By default the refitted model
         has the landmarks as its support vectors.

@@ -1,7 +1,7 @@
 """Newton's method for machines that are expansions on landmarks; see `landmarks` for the formulas.
 
-Machines that share their landmarks, one per fold and column, are trained side by side: their
-coefficients are the columns of one matrix, so that a pass over the data serves all of them.
+Machines that share most of their landmarks, one per fold and column, are trained side by side:
+their coefficients are the columns of one matrix, so that a pass over the data serves all of them.
 """
 
 from __future__ import annotations
@@ -97,28 +97,35 @@ class NewtonSystem:
 
     Only the rows where some machine has curvature are touched.  The preconditioner is the same
     matrix from a sample of these rows, its curvature averaged over the machines: folds share most
-    of their rows, so one factorisation serves all of them.  Where factorising is cheap, every
-    machine has its own.
+    of their rows, so one matrix serves all of them.  Where factorising is cheap, every machine has
+    its own.  `own` tells which coefficients a machine has; the others are zero.
     """
 
     def __init__(
-        self, features: Features, D: np.ndarray, Q: np.ndarray, old: NewtonSystem | None = None
+        self,
+        features: Features,
+        D: np.ndarray,
+        Q: np.ndarray,
+        own: np.ndarray,
+        old: NewtonSystem | None = None,
     ):
-        self.features, self.Q = features, Q
+        self.features, self.Q, self.own = features, Q, own
         self.zone = np.flatnonzero(D.any(axis=1))
         self.D = D[self.zone]
         # steps for each factor e that the residual shrinks by: with a new preconditioner, and now
         self.first_rate = self.rate = 0.0
-        self._lanes: list[slice]  # the machines that share a factor
+        self._lanes: list[np.ndarray]  # the machines that share a factor
         self._factors: list[np.ndarray]
+        self._direct: bool  # whether every machine has its own
         if old is not None and not self._worn(old):
             self._lanes, self._factors, self.first_rate = old._lanes, old._factors, old.first_rate
+            self._direct = old._direct
         else:
             self._factorise()
 
     def _worn(self, old: NewtonSystem) -> bool:
         """Return whether the steps that a new preconditioner would save are worth its price."""
-        if len(old._factors) == self.D.shape[1]:
+        if old._direct:
             return True  # of each machine's own curvature, and cheap
         saved = 3.0 * (old.rate - old.first_rate)
         price = self._sample_size() * float(len(self.Q)) ** 2
@@ -133,13 +140,22 @@ class NewtonSystem:
         if len(rows) > most:
             rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
         weight = self.D[rows] * (len(self.zone) / max(1, len(rows)))
-        self._lanes = [slice(k, k + 1) for k in range(n_machines)]
-        if n_machines * len(rows) * float(len(self.Q)) ** 2 > DIRECT:
-            self._lanes = [slice(0, n_machines)]
-        self._factors = [self._factor(rows, weight[:, lane].mean(axis=1)) for lane in self._lanes]
+        self._direct = n_machines * len(rows) * float(len(self.Q)) ** 2 <= DIRECT
+        if self._direct:
+            self._lanes = [np.array([k]) for k in range(n_machines)]
+            matrices = (self._matrix(rows, weight[:, k]) for k in range(n_machines))
+        else:
+            kinds, of = np.unique(self.own, axis=1, return_inverse=True)
+            self._lanes = [np.flatnonzero(of.ravel() == k) for k in range(kinds.shape[1])]
+            shared = self._matrix(rows, weight.mean(axis=1))
+            matrices = (shared.copy(order="F") for _ in self._lanes)
+        self._factors = [
+            _cholesky(_on(self.own[:, lane[0]], matrix))
+            for lane, matrix in zip(self._lanes, matrices, strict=True)
+        ]
 
-    def _factor(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return the Cholesky factor of Q + K' diag(weight) K over these rows of the zone."""
+    def _matrix(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the lower triangle of Q + K' diag(weight) K over these rows of the zone."""
         rows, weight = self.zone[rows[weight > 0]], np.sqrt(weight[weight > 0])
         features, size = self.features, 2048
 
@@ -157,21 +173,20 @@ class NewtonSystem:
         total = np.array(self.Q, order="F")
         for product in features._map(part, chunks):
             total += product
-        return _cholesky(total)
+        return total
 
     def precondition(self, R: np.ndarray) -> np.ndarray:
-        parts = [
-            cho_solve((factor, True), R[:, lane], check_finite=False)
-            for factor, lane in zip(self._factors, self._lanes, strict=True)
-        ]
-        return np.hstack(parts)
+        Z = np.empty_like(R)
+        for factor, lane in zip(self._factors, self._lanes, strict=True):
+            Z[:, lane] = cho_solve((factor, True), R[:, lane], check_finite=False)
+        return Z
 
     def apply(self, A: np.ndarray) -> np.ndarray:
-        return self.Q @ A + self.features.curvature(self.zone, self.D, A)
+        return self.own * (self.Q @ A + self.features.curvature(self.zone, self.D, A))
 
     def solve(self, B: np.ndarray, rtol: float) -> np.ndarray:
         """Return H^-1 B, column by column, to an accuracy relative in the norm of H."""
-        X, R = np.zeros_like(B), B.copy()
+        X, R = np.zeros_like(B), self.own * B
         Z = self.precondition(R)
         P, rz = Z.copy(), _dots(R, Z)
         enough = rtol**2 * rz
@@ -195,10 +210,20 @@ class NewtonSystem:
 
 
 class Newton:
-    """Machines on the same landmarks, trained side by side; one column each."""
+    """Machines on landmarks, trained side by side; one column each.
 
-    def __init__(self, features: Features, Q: np.ndarray, dual: SmoothDual, unit: np.ndarray):
-        self.features, self.Q, self.dual = features, Q, dual
+    `own` are the coefficients that each of them has: a row of it per coefficient.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        Q: np.ndarray,
+        dual: SmoothDual,
+        unit: np.ndarray,
+        own: np.ndarray,
+    ):
+        self.features, self.Q, self.dual, self.own = features, Q, dual, own
         self.unit = unit  # of the targets of each machine
         # how far outputs may have to go; a few targets may be much farther away
         used = dual.dual.lower < dual.dual.upper
@@ -220,8 +245,8 @@ class Newton:
         """
         # less than this cannot be told from rounding
         rounding = np.sqrt(np.finfo(self.features.dtype).eps)
-        tol = max(tol, rounding * float((self.scale / self.unit).max()))
-        reach, last = 2.0 * self.scale, 0.0
+        goal = np.maximum(tol, rounding * self.scale / self.unit)
+        reach, last = 2.0 * self.scale, np.zeros(len(goal))
         try:
             self.features.fill()
             if start is not None:
@@ -229,8 +254,9 @@ class Newton:
             for _ in range(most):
                 full, reach = self._step(reach)
                 # steps shrink ever faster, so the next one would be shorter by about this ratio
-                ratio = max(0.1, full / last) if full < last else 1.0
-                self.converged = full * ratio <= tol
+                shrinks = full < last
+                ratio = np.where(shrinks, np.maximum(0.1, full / np.where(shrinks, last, 1.0)), 1.0)
+                self.converged = bool((full * ratio <= goal).all())
                 if self.converged:
                     break
                 last = full
@@ -239,7 +265,8 @@ class Newton:
 
     def system(self, D: np.ndarray, renew: bool = False) -> NewtonSystem:
         """Return the system of the curvature D, with the latest preconditioner if that will do."""
-        self._system = NewtonSystem(self.features, D, self.Q, None if renew else self._system)
+        old = None if renew else self._system
+        self._system = NewtonSystem(self.features, D, self.Q, self.own, old)
         return self._system
 
     def _restart(self, start: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -270,7 +297,7 @@ class Newton:
             D[:, damped] = np.maximum(D, self._damping * dual.stiffness)[:, damped]
         return D
 
-    def _step(self, reach: np.ndarray) -> tuple[float, np.ndarray]:
+    def _step(self, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take one step; return how far it would move the outputs in full, in units of the targets.
 
         `reach` is how far they are expected to move; a new expectation is returned.
@@ -297,7 +324,7 @@ class Newton:
         # how far the step moves outputs where there is curvature; elsewhere they may go anywhere
         curvature = np.maximum(D.sum(axis=0), dual.stiffness.max(axis=0))
         size = np.sqrt(np.maximum(-_dots(gradient, step), 0.0) / curvature)
-        return float((size / self.unit).max()), np.sqrt(t) * size
+        return size / self.unit, np.sqrt(t) * size
 
 
 def rms(A: np.ndarray) -> np.ndarray:
@@ -335,6 +362,14 @@ def _cholesky(A: np.ndarray) -> np.ndarray:
     if failed:
         raise FloatingPointError("the kernel is not positive definite; landmarks need one that is.")
     return factor
+
+
+def _on(own: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """Return A, overwritten, with the rows and columns of other coefficients those of 1."""
+    others = np.flatnonzero(~own)
+    A[others], A[:, others] = 0.0, 0.0
+    A[others, others] = 1.0
+    return A
 
 
 def _dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:

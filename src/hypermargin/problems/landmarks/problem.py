@@ -1,6 +1,6 @@
 """Cross-validation of kernel machines on landmarks: the problem for data beyond memory.
 
-A machine is an expansion on landmarks Z, rows that are drawn once, before the search:
+A machine is an expansion on landmarks Z, training rows that are drawn once, before the search:
 o(x) = K(x, Z) alpha + bias.  With the data of a loss's dual (see `losses`) it minimises
 
     1/2 alpha' Q alpha + sum_i max_b [ b (target_i - o_i) - kink_i |b| - (ridge_i + mu_i) b^2 / 2 ]
@@ -89,12 +89,12 @@ class LowRankCrossValidation(KernelProblem):
 
     Notes
     -----
-    Landmarks are drawn from all rows, in the proportions of the classes, and are the same in all
-    evaluations; on fewer rows the first of them are used.  A landmark may be a validation row of a
-    fold.  Its target is not trained on, but its class has a say in the draw and in which machines
-    have it, so that labels of validation rows move outputs: that is to be mended.  With all rows as
-    landmarks the machines are those of the exact problem, in which validation rows get no
-    coefficient.
+    A fold draws landmarks among its training rows, in the proportions of the classes, so that its
+    validation rows have no say in anything.  All folds draw in one order, which knows nothing of
+    labels, so that they share most landmarks: a fold that trains on four fifths of the rows has
+    four fifths of `rank`, and all folds together have about `rank`.  Landmarks are the same in all
+    evaluations; on fewer rows the first of them are used.  With all rows as landmarks the machines
+    are those of the exact problem.
 
     A machine of a pair of classes has landmarks of these classes only, so that it can be written as
     a scikit-learn SVC whose support vectors are the landmarks.
@@ -121,11 +121,25 @@ class LowRankCrossValidation(KernelProblem):
         self.seed = seed
         self.smoothing = smoothing
         self.groups = groups_of_columns(columns)
+        self.strata = strata_of(columns, loss)
         designs = [_in_order(design) for design in designs]
         super().__init__(designs, folds, columns, kernel, loss, values, memory, workers)
-        self.order, self.n_strata = landmark_order(columns, np.random.default_rng(seed))
-        if rank < self.n_strata:
-            raise ValueError(f"rank={rank!r} must be at least {self.n_strata}, one for each class.")
+        if rank < (n_classes := int(self.strata.max()) + 1):
+            raise ValueError(f"rank={rank!r} must be at least {n_classes}, one for each class.")
+
+    def _measure(self) -> None:
+        super()._measure()
+        draw = np.random.default_rng(self.seed).permutation(len(self.strata))
+        trained = [draw[fold.weight[draw] > 0] for fold in self.folds]
+        n_rows = int(np.any([fold.weight > 0 for fold in self.folds], axis=0).sum())
+        self._shares = [len(rows) / max(1, n_rows) for rows in trained]
+        self._orders = [landmark_order(self.strata, rows)[: self.rank] for rows in trained]
+
+    def landmarks_of(self, f: int, rank: int) -> np.ndarray:
+        """Return the landmarks of a fold, if all folds together have about `rank` of them."""
+        order = self._orders[f]
+        n_classes = len(np.unique(self.strata[order]))
+        return order[: max(n_classes, round(rank * self._shares[f]))]
 
     @property
     def _n_stores(self) -> int:
@@ -217,7 +231,7 @@ def _in_order(design: Design) -> Design:
 
 
 class _Group:
-    """The machines of a design whose columns have the same members, and so the same landmarks."""
+    """The machines of a design whose columns have the same members."""
 
     def __init__(
         self,
@@ -243,13 +257,10 @@ class _Group:
             test = problem.folds[f].test
             self.test_rows[f] = test[np.isin(test, self.rows)]
             self.test[f] = np.searchsorted(self.rows, self.test_rows[f])
-        order = problem.order[np.isin(problem.order, design.rows)]
-        most = len(order)
+        rank = problem.rank
         if rows is not None:
-            most = max(problem.n_strata, len(self.rows) // FEWER[0], FEWER[1])
-        landmarks = order[: min(problem.rank, most)]
-        self.landmark_rows = landmarks[problem.columns[columns[0]].members[landmarks]]
-        self.landmarks = design.points.take(np.searchsorted(design.rows, self.landmark_rows))
+            rank = min(rank, max(len(self.rows) // FEWER[0], FEWER[1]))
+        self._draw(rank, problem.columns[columns[0]].members)
         n_groups = len(problem.designs) * len(problem.groups)
         self.memory = problem.memory / n_groups
         self.store = problem._stores[number * len(problem.groups) + group][0]
@@ -258,6 +269,17 @@ class _Group:
         self.units = problem.units[[f for f, _ in self.jobs]]
         self.of_loss, self.dual = self._duals()
         self.K_zz, self.Q = self._penalty()
+
+    def _draw(self, rank: int, members: np.ndarray) -> None:
+        """Set the landmarks of all machines, and which of them (and the bias) each of them has."""
+        problem, design = self.problem, self.design
+        drawn = {f: problem.landmarks_of(f, rank) for f in {f for f, _ in self.jobs}}
+        rows = np.unique(np.concatenate(list(drawn.values())))
+        self.landmark_rows = rows = rows[members[rows]]
+        self.landmarks = design.points.take(np.searchsorted(design.rows, rows))
+        self.own = np.ones((len(rows) + problem.loss.bias, len(self.jobs)), dtype=bool)
+        for k, (f, _) in enumerate(self.jobs):
+            self.own[: len(rows), k] = np.isin(rows, drawn[f])
 
     def _duals(self) -> tuple[list[Rows], SmoothDual]:
         """Return what the loss knows of each machine's rows, and the smoothed dual."""
@@ -303,7 +325,7 @@ class _Group:
         self.features = self._features(
             self.points, self.landmarks, self.params, self.store, self.memory
         )
-        self.newton = Newton(self.features, self.Q, self.dual, self.units)
+        self.newton = Newton(self.features, self.Q, self.dual, self.units, self.own)
         try:
             start, reach = self._start(warm), self._reach(warm)
         except OutOfTime:
@@ -407,22 +429,25 @@ class _Group:
         return self.problem.kernel.pullback(Z, Z, self.K_zz, M, self.params)
 
 
-def landmark_order(columns: Sequence[Column], rng: np.random.Generator) -> tuple[np.ndarray, int]:
-    """Return all rows in an order of which every beginning has the classes in their proportions.
-
-    Also returns how many classes there are; one of each comes first.  Real targets are one class.
-    """
-    n = len(columns[0].target)
+def strata_of(columns: Sequence[Column], loss: Loss) -> np.ndarray:
+    """Return the number of each row's class; real targets are all of one."""
+    if not loss.classifies:
+        return np.zeros(len(columns[0].target), dtype=int)
     labels = np.column_stack([np.where(c.members, c.target, 0.0) for c in columns])
-    stratum = np.zeros(n, dtype=int)
-    if all(len(np.unique(column)) <= 3 for column in labels.T):
-        stratum = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
-    priority = np.empty(n)
-    n_strata = int(stratum.max()) + 1
-    for s in range(n_strata):
-        members = rng.permutation(np.flatnonzero(stratum == s))
-        priority[members] = np.arange(len(members)) / len(members)
-    return np.lexsort((rng.permutation(n), priority)), n_strata
+    return np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+
+
+def landmark_order(strata: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return rows in an order of which every beginning has the classes in their proportions.
+
+    One of each class comes first; otherwise the rows of a class stay in their order.
+    """
+    strata = np.unique(strata[rows], return_inverse=True)[1].ravel()
+    by_class = np.argsort(strata, kind="stable")
+    sizes = np.bincount(strata)
+    place = np.empty(len(rows))
+    place[by_class] = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return rows[np.argsort(place / sizes[strata], kind="stable")]
 
 
 def groups_of_columns(columns: Sequence[Column]) -> list[list[int]]:
