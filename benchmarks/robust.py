@@ -51,9 +51,8 @@ class SmoothLoss:
         scorer = check_scoring(self.model)
         self.criterion, _ = criterion_for(scorer, is_classifier(self.model))
         self.tol = model.adapter.tol(self.model)
-        self.ranges = {
-            name: (d.low, d.high) for name, d in default_dimensions(self.prepared, NAMES).items()
-        }
+        found = default_dimensions(self.prepared, dict.fromkeys(NAMES, True))
+        self.ranges = {name: (d.low, d.high) for name, d in found.items()}
 
     def __call__(self, params: dict[str, float], warm: Any = None) -> tuple[float, Any]:
         """Return the value, and the state that starts a neighbour."""

@@ -83,6 +83,30 @@ class Differentiated:
         return [np.sign(s.beta) * (1 + ((s.beta <= s.lower) | (s.beta >= s.upper))) for s in state]
 
 
+def entries(params: dict):
+    """Return pairs of every number among the hyperparameters, arrays entry by entry.
+
+    The first is its name, with the number of the entry; the second the function that sets it.
+    """
+    found = {}
+    for name, value in params.items():
+        for k in np.ndindex(np.shape(value)):
+
+            def at(z, name=name, k=k):
+                moved = np.array(params[name], dtype=float)
+                moved[k] = z
+                return {**params, name: moved if k else float(moved)}
+
+            found[name, *k] = at
+    return found.items()
+
+
+def entry(params: dict, place: tuple):
+    """Return one of the numbers that `entries` names."""
+    name, *k = place
+    return float(np.asarray(params[name])[tuple(k)])
+
+
 def central_difference(f, x: float, h: float = 1e-4) -> float:
     """Return f'(x) by central differences, extrapolated to fourth order."""
     step = h * max(abs(x), 1e-2)
@@ -95,13 +119,12 @@ def assert_gradient(problem: Differentiated, params: dict, rtol: float = 1e-5, h
     """Compare every component with central differences; warm starts keep the same solution."""
     value, gradient, state = problem.value_and_grad(params)
     assert np.isfinite(value)
-    for name, x in params.items():
-        expected = central_difference(
-            lambda z, name=name: problem.value({**params, name: z}, state), x, h
-        )
+    for place, at in entries(params):
+        x, found = entry(params, place), entry(gradient, place)
+        expected = central_difference(lambda z, at=at: problem.value(at(z), state), x, h)
         floor = 1e-7 * abs(value) / max(abs(x), 1e-2)  # rounding of the differences
-        assert abs(gradient[name] - expected) <= rtol * abs(expected) + floor, (
-            f"{name}: {gradient[name]} instead of {expected}"
+        assert abs(found - expected) <= rtol * abs(expected) + floor, (
+            f"{place}: {found} instead of {expected}"
         )
 
 

@@ -37,7 +37,6 @@ from hypermargin.criteria import (
 )
 from hypermargin.criteria.ranking import SmoothCounts
 from hypermargin.losses import CLASSIFICATION, REGRESSION
-from hypermargin.losses.base import PART
 from hypermargin.methods.objective import validation_loss
 
 OF_CLASSES = [name for name, criterion in CRITERIA.items() if criterion.for_classifiers]
@@ -45,9 +44,8 @@ OF_NUMBERS = [name for name in CRITERIA if name not in OF_CLASSES]
 
 
 def knobs_of(loss, n_classes=2):
-    by_class = [name for name in CLASSIFICATION[loss].by_part if PART[name] == "class"]
-    values = np.linspace(0.7, 1.6, n_classes)
-    found = {f"{name}[{k}]": v for name in by_class for k, v in enumerate(values)}
+    by_class = [name for name, part in CLASSIFICATION[loss].by_part.items() if part == "class"]
+    found = {name: np.linspace(0.7, 1.6, n_classes) for name in by_class}
     return found | ({"threshold": 0.15} if n_classes == 2 else {})
 
 
@@ -62,7 +60,7 @@ class Remembered(Differentiated):
         self.evaluations = {}
 
     def value(self, params, warm=None):
-        point = tuple(params.items())
+        point = tuple((name, np.asarray(value).tobytes()) for name, value in params.items())
         if point not in self.evaluations:
             self.evaluations[point] = self.evaluate(params, warm)
         found = self.evaluations[point]

@@ -1,25 +1,37 @@
-"""The space: named, bounded, scaled hyperparameters as one vector.
+"""Hyperparameters: named numbers and labelled arrays, and the space of them as one vector.
 
-The optimiser walks in scaled coordinates: one unit is a factor e of a logarithmic hyperparameter
+A hyperparameter is a number, or an array with an entry for each class, machine or group.  Problems
+read numbers and whole arrays, by names of their own.  Users give and see numbers and dicts by
+label, by the names that their estimator has.  An optimiser sees one vector of all that is tuned.
+The three forms meet here, and nowhere else.
+
+The vector is in scaled coordinates: one unit is a factor e of a logarithmic hyperparameter
 and an eighth of the range of a linear one, so that a step of one is a sensible step everywhere.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-Params = dict[str, float]  # values of hyperparameters by name
+from .budget import cached
+
+# Values of hyperparameters by the problem's names: floats, and arrays over all entries.
+Params = dict[str, Any]
+
+
+def same(one: Params, other: Params) -> bool:
+    """Whether two points have the same values."""
+    return one.keys() == other.keys() and all(np.array_equal(one[n], other[n]) for n in one)
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """Range and scale of one hyperparameter.
+    """Range and scale of one number.
 
     `drift` is the power of the sample size with which the best value is known to move; a search
     that passes from a subsample to more rows shifts its start by it.  `lean` is the relative loss
@@ -69,177 +81,249 @@ class Dimension:
         usual = None if self.usual is None else (self.usual[0] / unit, self.usual[1] / unit)
         return replace(self, low=self.low / unit, high=self.high / unit, usual=usual)
 
-    def slope(self, value: float) -> float:
-        """Return d value / d scaled."""
-        return value if self.scale == "log" else self.unit
-
 
 @dataclass(frozen=True)
+class Labels:
+    """What the entries of an array are called: the labels of the classes or of the groups."""
+
+    kind: str  # "classes" or "groups"
+    names: Sequence[Any]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached
+    def numbers(self) -> dict[Any, int]:
+        return {label: k for k, label in enumerate(self.names)}
+
+    def check(self, name: str, given: Mapping) -> None:
+        """Say so if what is given by label names none, or one that there is not."""
+        known = list(self.names)
+        if not given:
+            raise ValueError(
+                f"{name} is an empty dict; name at least one of the {self.kind} {known}."
+            )
+        for label in given:
+            if label not in self.numbers:
+                raise ValueError(
+                    f"{name} names {label!r}, which is none of the {self.kind} {known}."
+                )
+
+    def check_number_of(self, name: str, given: Any) -> None:
+        """Say so if a sequence does not have one value for each label."""
+        if len(given) != len(self):
+            raise ValueError(
+                f"{name}={given!r} has {len(given)} values, but there are {len(self)} {self.kind}."
+            )
+
+    def picked(self, name: str, given: Any) -> tuple[np.ndarray, list]:
+        """Return the numbers of the entries that something is given for, and what that is.
+
+        A dict by label is for the entries that it names, anything else for every one.
+        """
+        if not isinstance(given, Mapping):
+            return np.arange(len(self)), [given] * len(self)
+        self.check(name, given)
+        order = sorted(given, key=self.numbers.__getitem__)
+        return np.array([self.numbers[label] for label in order]), [given[k] for k in order]
+
+    def values(self, name: str, given: Any) -> np.ndarray:
+        """Read a parameter of an estimator that is an array, or say what is wrong with it."""
+        values: list[Any]
+        if isinstance(given, Real):
+            values = [given] * len(self)
+        elif hasattr(given, "items"):  # a dict, or a series of pandas
+            given = dict(given.items())
+            # some of the rows, as in a fold, need not be of all groups or classes that are named
+            named = self.numbers.keys() & given.keys()
+            if not named or (self.kind != "groups" and len(named) < len(self)):
+                self.check(name, given)
+            values = [given.get(label, 1.0) for label in self.names]
+        else:
+            values = list(given)
+            self.check_number_of(name, given)
+        for value in values:
+            if not isinstance(value, Real) or not np.isfinite(float(value)) or value <= 0:
+                raise ValueError(f"{name}={given!r} has the value {value!r}; it must be positive.")
+        return np.array(values, dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperparameter:
+    """A number that is set or tuned.
+
+    `name` is what the user's estimator calls it, `own` what the problem does.  `ranges` has one for
+    each number that is tuned.
+    """
+
+    name: str
+    own: str
+    ranges: tuple[Dimension, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every entry is set or tuned."""
+        return True
+
+    def value(self, entries: np.ndarray) -> Any:
+        """Return what the problem is given: the number, or the whole array."""
+        return float(entries[0])
+
+    def entries(self, value: Any) -> np.ndarray:
+        """Undo `value`."""
+        return np.array([value])
+
+    def setting(self, value: Any) -> Any:
+        """Return what the user's estimator is given: the number, or values by label."""
+        return value
+
+    def derivatives(self, entries: np.ndarray) -> Any:
+        """Return derivatives as users see them: one, or a dict by label of what is tuned."""
+        return float(entries[0])
+
+    @property
+    def spelled(self) -> list[str]:
+        """What people call each number that is tuned: ``class_weight['spam']``."""
+        return [self.name]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelledArray(Hyperparameter):
+    """An array of which some entries, those with the numbers `chosen`, are set or tuned.
+
+    The others have their values in `rest`.
+    """
+
+    labels: Labels
+    chosen: np.ndarray
+    rest: np.ndarray
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.chosen) == len(self.labels)
+
+    def value(self, entries: np.ndarray) -> np.ndarray:
+        value = self.rest.copy()
+        value[self.chosen] = entries
+        return value
+
+    def entries(self, value: np.ndarray) -> np.ndarray:
+        return value[self.chosen]
+
+    def setting(self, value: np.ndarray) -> dict[Any, float]:
+        return dict(zip(self.labels.names, value.tolist(), strict=True))
+
+    def derivatives(self, entries: np.ndarray) -> dict[Any, float]:
+        return dict(zip(self._chosen_labels, entries.tolist(), strict=True))
+
+    @property
+    def spelled(self) -> list[str]:
+        return [f"{self.name}[{label!r}]" for label in self._chosen_labels]
+
+    @property
+    def _chosen_labels(self) -> list[Any]:
+        return [self.labels.names[k] for k in self.chosen]
+
+
+@dataclass(frozen=True, eq=False)
 class Space:
     """The continuous hyperparameters of one search, in a fixed order."""
 
-    dimensions: Mapping[str, Dimension]
+    hyperparameters: tuple[Hyperparameter, ...] = ()
 
     def __len__(self) -> int:
         return len(self.dimensions)
 
-    @property
+    @cached
     def names(self) -> tuple[str, ...]:
-        return tuple(self.dimensions)
+        """What the problem calls the hyperparameters."""
+        return tuple(h.own for h in self.hyperparameters)
 
-    @property
+    @cached
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """The range of every coordinate."""
+        return tuple(d for h in self.hyperparameters for d in h.ranges)
+
+    def _of_dimensions(self, name: str) -> np.ndarray:
+        return np.array([getattr(d, name) for d in self.dimensions])
+
+    @cached
+    def _ends(self) -> np.ndarray:
+        return np.array([(d.low, d.high) for d in self.dimensions], dtype=float).reshape(-1, 2)
+
+    @cached
+    def _is_log(self) -> np.ndarray:
+        return np.array([d.scale == "log" for d in self.dimensions], dtype=bool)
+
+    @cached
+    def _unit(self) -> np.ndarray:
+        return self._of_dimensions("unit")
+
+    @cached
+    def lean(self) -> np.ndarray:
+        return self._of_dimensions("lean")
+
+    @cached
     def bounds(self) -> np.ndarray:
-        """Return the bounds in scaled coordinates, one row (low, high) per hyperparameter."""
-        return np.array(
-            [(d.to_scaled(d.low), d.to_scaled(d.high)) for d in self.dimensions.values()]
-        ).reshape(-1, 2)
+        """The bounds in scaled coordinates, one row (low, high) for each."""
+        return np.column_stack([self._scaled(end) for end in self._ends.T])
 
-    def params(self, theta: np.ndarray) -> dict[str, float]:
-        return {
-            name: d.from_scaled(t)
-            for (name, d), t in zip(self.dimensions.items(), theta, strict=True)
-        }
+    @cached
+    def first_look(self) -> np.ndarray:
+        """Where to look first, in the form of bounds."""
+        return np.array([d.first_look for d in self.dimensions], dtype=float).reshape(-1, 2)
 
-    def pull(self, params: Mapping[str, float], gradient: Mapping[str, float]) -> np.ndarray:
+    def _scaled(self, flat: np.ndarray) -> np.ndarray:
+        return np.where(self._is_log, np.log(np.where(self._is_log, flat, 1.0)), flat / self._unit)
+
+    def flat(self, values: Params) -> np.ndarray:
+        """Return those of what is tuned, in the order of the coordinates."""
+        parts = [h.entries(values[h.own]) for h in self.hyperparameters]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _parts(self, flat: np.ndarray) -> Iterator[tuple[Hyperparameter, np.ndarray]]:
+        """Undo `flat`: yield every hyperparameter, with the numbers of it that are tuned."""
+        start = 0
+        for h in self.hyperparameters:
+            yield h, flat[start : start + len(h.ranges)]
+            start += len(h.ranges)
+
+    def params(self, theta: np.ndarray) -> Params:
+        """Return the hyperparameters at a point of scaled coordinates."""
+        theta = np.asarray(theta, dtype=float)
+        flat = np.where(
+            self._is_log, np.exp(np.where(self._is_log, theta, 0.0)), theta * self._unit
+        )
+        # exp(log(high)) may exceed high by a rounding error
+        flat = np.clip(flat, *self._ends.T)
+        return {h.own: h.value(entries) for h, entries in self._parts(flat)}
+
+    def pull(self, params: Params, gradient: Params) -> np.ndarray:
         """Return the gradient in scaled coordinates."""
-        return np.array([gradient[n] * d.slope(params[n]) for n, d in self.dimensions.items()])
+        return self.flat(gradient) * np.where(self._is_log, self.flat(params), self._unit)
+
+    def settings(self, params: Params) -> dict[str, Any]:
+        """Return a point as parameters of the user's estimator."""
+        return {h.name: h.setting(params[h.own]) for h in self.hyperparameters}
+
+    def derivatives(self, flat: np.ndarray) -> dict[str, Any]:
+        """Return a gradient by the names of the user's estimator."""
+        return {h.name: h.derivatives(entries) for h, entries in self._parts(flat)}
 
     def drift(self, theta: np.ndarray, ratio: float) -> np.ndarray:
         """Move a point found on few rows to where it should be on `ratio` times as many."""
-        moved = theta + np.array([d.drift for d in self.dimensions.values()]) * np.log(ratio)
+        moved = theta + self._of_dimensions("drift") * np.log(ratio)
         return np.clip(moved, *self.bounds.T)
 
-    @property
-    def lean(self) -> np.ndarray:
-        return np.array([d.lean for d in self.dimensions.values()])
-
-    def on_bound(self, params: Mapping[str, float]) -> dict[str, float]:
-        """Return the hyperparameters that sit on their bound, to within a thousandth of a unit."""
-        ends = {}
-        for name, d in self.dimensions.items():
-            for end in (d.low, d.high):
-                if abs(d.to_scaled(params[name]) - d.to_scaled(end)) < 1e-3:
-                    ends[name] = end
-        return ends
-
-
-def read_space(space: Any, defaults: Iterable[str]) -> list[tuple[dict, dict]]:
-    """Split what the user gave into (listed values, ranges), one pair per combination of values.
-
-    `defaults` names the hyperparameters that can be differentiated and is what `None` stands for.
-    """
-    if space is None:
-        return [({}, dict.fromkeys(defaults))]
-    if isinstance(space, Mapping):
-        space = [space]
-    if not isinstance(space, Sequence) or not all(isinstance(s, Mapping) for s in space):
-        raise TypeError(f"space must be None, a dict or a list of dicts; got {space!r}.")
-    if not space:
-        raise ValueError("space is an empty list; give at least one dict, or None.")
-    combinations = []
-    for part in space:
-        for name in part:
-            if not isinstance(name, str):
-                raise TypeError(f"space has the key {name!r}; keys must be names of parameters.")
-        # in the order of their names, as ParameterGrid goes through them
-        listed = {name: _values(name, v) for name, v in sorted(part.items()) if _is_list(v)}
-        ranges = {name: v for name, v in part.items() if name not in listed}
-        for values in itertools.product(*listed.values()):
-            combinations.append((dict(zip(listed, values, strict=True)), ranges))
-    return combinations
-
-
-def entries(name: str, spec: Any, by_part: bool) -> dict[str, Any]:
-    """Return the ranges of a parameter by where they are in the space.
-
-    One that has a value for each class or group may have a range for each that is named.
-    """
-    place = f"space[{name!r}]"
-    if not by_part or not isinstance(spec, Mapping):
-        return {place: spec}
-    for label, each in spec.items():
-        if _is_list(each):
-            raise ValueError(
-                f"{place}[{label!r}]={each!r} is a list, which is for whole parameters; give "
-                f"{place}=[{{{label!r}: ...}}, ...] or a range."
-            )
-    return {f"{place}[{label!r}]": each for label, each in spec.items()}
-
-
-def _is_list(value: Any) -> bool:
-    """Whether something is values to go through, as sequences are but for strings and ranges.
-
-    A tuple is a range if it has numbers for bounds, and no more than a scale beside them.
-    """
-    if not isinstance(value, tuple):
-        return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-    bounds, rest = value[:2], value[2:]
-    if len(bounds) < 2 or any(isinstance(bound, str) for bound in bounds):
-        return True
-    if not any(isinstance(bound, Real) and not isinstance(bound, bool) for bound in bounds):
-        return True
-    return bool(rest) and all(isinstance(each, Real) for each in rest)
-
-
-def _values(name: str, values: Any) -> list:
-    if len(values) == 0:
-        raise ValueError(f"space[{name!r}] is an empty list; give at least one value.")
-    if isinstance(values, np.ndarray) and values.ndim > 1:
-        raise ValueError(f"space[{name!r}] is an array of {values.ndim} dimensions; give one of 1.")
-    return list(values)
-
-
-def read_range(place: str, spec: Any, default: Dimension, sign: str) -> Dimension:
-    """Turn one entry of the user's space into a Dimension, or say what is wrong with it.
-
-    `place` is what messages call it, such as ``space['C']``; `sign` tells what the estimator
-    accepts: "positive", "non-negative" or "any" numbers, or a "fraction" between 0 and 1.
-    """
-    if spec is None:
-        return default
-    if hasattr(spec, "support"):
-        low, high, scale = _support(spec, sign)
-    elif isinstance(spec, tuple) and len(spec) in (2, 3):
-        low, high, scale = (*spec, None)[:3]
-    else:
-        error = ValueError if isinstance(spec, tuple) else TypeError  # as GridSearchCV says
-        raise error(
-            f"{place}={spec!r} is not understood; give (low, high), "
-            "(low, high, 'log' or 'linear'), a frozen scipy.stats distribution "
-            "or a list of values."
-        )
-    if scale is None:  # a range that reaches zero cannot be logarithmic
-        scale = default.scale if isinstance(low, Real) and low > 0 else "linear"
-    if scale not in ("log", "linear"):
-        raise ValueError(f"{place} has scale {scale!r}; it must be 'log' or 'linear'.")
-    for bound in (low, high):
-        if not isinstance(bound, Real) or isinstance(bound, bool) or not np.isfinite(bound):
-            raise ValueError(f"{place} has bound {bound!r}; it must be a finite number.")
-    if not low < high:
-        raise ValueError(
-            f"{place}=({low!r}, {high!r}) is empty; the lower bound must be "
-            "less than the upper bound."
-        )
-    if (sign == "positive" and low <= 0) or (sign == "non-negative" and low < 0):
-        raise ValueError(f"{place} has lower bound {low!r}; it must be {sign}.")
-    if sign == "fraction" and not 0 < low < high < 1:
-        raise ValueError(f"{place}=({low!r}, {high!r}) must be between 0 and 1.")
-    if scale == "log" and low <= 0:
-        raise ValueError(f"{place} has lower bound {low!r}; a logarithmic scale needs one above 0.")
-    return replace(default, low=float(low), high=float(high), scale=scale)
-
-
-def _support(distribution: Any, sign: str) -> tuple[float, float, str]:
-    """Return the range of a distribution, cut at 0.1 % tails where an end cannot be used."""
-    quantile = getattr(distribution, "ppf", None) or distribution.icdf
-    low, high = distribution.support()
-    if not np.isfinite(low) or (sign == "positive" and low <= 0):
-        low = quantile(1e-3)
-    high = high if np.isfinite(high) else quantile(1 - 1e-3)
-    name = getattr(getattr(distribution, "dist", distribution), "name", None)
-    name = name or type(distribution).__name__
-    scale = "log" if name.lower() in ("loguniform", "reciprocal") else "linear"
-    return float(low), float(high), scale
+    def on_bound(self, params: Params) -> list[tuple[str, float, float]]:
+        """Return what sits on its bound, to within a thousandth of a unit: name, value, bound."""
+        flat = self.flat(params)
+        near = np.abs(self._scaled(flat)[:, None] - self.bounds) < 1e-3
+        names = [name for h in self.hyperparameters for name in h.spelled]
+        return [
+            (names[k], float(flat[k]), float(self._ends[k, int(near[k, 1])]))
+            for k in np.flatnonzero(near.any(axis=1))
+        ]
 
 
 def lattice(space: Space, n_points: int, whole: bool = False) -> Iterator[np.ndarray]:
@@ -255,7 +339,6 @@ def lattice(space: Space, n_points: int, whole: bool = False) -> Iterator[np.nda
     if not len(space):
         yield np.empty(0)
         return
-    usual = np.array([d.first_look for d in space.dimensions.values()])
-    low, high = (space.bounds if whole else usual).T
+    low, high = (space.bounds if whole else space.first_look).T
     unit = qmc.Halton(len(space), scramble=False).random(n_points + 1)[1:]
     yield from low + unit[np.argsort(unit[:, 0], kind="stable")] * (high - low)

@@ -7,8 +7,8 @@ splits its targets into the columns that its machines are trained on, and turns 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -18,12 +18,12 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._core.space import Params
+from .._core.space import Labels, Params
 from .._core.spread import typical_deviation
 from ..kernels import make_kernel
 from ..kernels.base import Kernel
 from ..losses import CLASSIFICATION, REGRESSION
-from ..losses.base import PART, Loss
+from ..losses.base import Loss
 from ..losses.classification import SmoothHinge
 from ..problems.base import Column
 
@@ -54,24 +54,16 @@ class Targets:
     groups: np.ndarray | None = None
     as_table: bool = False
     several: bool = False
-    _numbers: dict[str, dict[Any, int]] = field(default_factory=dict, repr=False)
 
-    def labels(self, name: str) -> list:
-        """Return the labels of what a hyperparameter has a value for each of.
+    def labels(self, name: str, part: str) -> Labels:
+        """Return the labels of a hyperparameter with an entry for each class, machine or group.
 
         Machines have the labels of the classes that they tell from the rest.
         """
-        found = self.groups if PART[name] == "group" else self.classes
-        if found is None or PART[name] not in self.columns[0].parts:
-            raise ValueError(f"{name} {MISSING[PART[name]]}.")
-        return found.tolist()
-
-    def numbers(self, name: str) -> dict[Any, int]:
-        """Return the number of every label."""
-        kind = PART[name]
-        if kind not in self._numbers:
-            self._numbers[kind] = {label: k for k, label in enumerate(self.labels(name))}
-        return self._numbers[kind]
+        found = self.groups if part == "group" else self.classes
+        if found is None or part not in self.columns[0].parts:
+            raise ValueError(f"{name} {MISSING[part]}.")
+        return Labels("groups" if part == "group" else "classes", found.tolist())
 
     def in_groups(self, cost_groups: Any) -> Targets:
         """Return the targets with the group of every row, if groups are given."""
@@ -92,7 +84,7 @@ class Targets:
                 "cost_groups has labels of several types; use numbers or strings."
             ) from None
         columns = [replace(c, parts={**c.parts, "group": number}) for c in self.columns]
-        return replace(self, columns=columns, groups=groups, _numbers={})
+        return replace(self, columns=columns, groups=groups)
 
 
 class Adapter:
@@ -163,10 +155,6 @@ class Adapter:
         """
         return {}
 
-    def assemble(self, name: str, values: dict[Any, float]) -> Any:
-        """Return a parameter of the estimator that has these values, by label."""
-        return values
-
     def values(self, estimator: Any) -> Params:
         """Return the hyperparameters that are plain numbers."""
         found = {name: getattr(estimator, name) for name in self.scalars(estimator)}
@@ -232,7 +220,7 @@ class WeightedClasses:
             return {}
         labels = np.asarray(targets.classes)
         weights = compute_class_weight(estimator.class_weight, classes=labels, y=labels[targets.y])
-        return {f"class_cost[{k}]": float(weight) for k, weight in enumerate(weights)}
+        return {"class_cost": weights}
 
 
 class OwnParts:
@@ -241,7 +229,8 @@ class OwnParts:
     by_part: ClassVar[dict[str, str]] = {}
 
     def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
-        values, known = {}, self.loss(estimator).by_part
+        values: Params = {}
+        known = self.loss(estimator).by_part
         for name in self.by_part:
             given = getattr(estimator, name)
             if given is None:
@@ -252,8 +241,7 @@ class OwnParts:
                         f"{name}={given!r} has no effect with loss={estimator.loss!r}."
                     )
                 continue
-            for k, value in enumerate(by_label(name, given, targets.numbers(name))):
-                values[f"{name}[{k}]"] = value
+            values[name] = targets.labels(name, known[name]).values(name, given)
         return values
 
     def loss(self, estimator: Any) -> Loss:
@@ -336,46 +324,6 @@ def read_classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, numbers
 
 
-def by_label(name: str, given: Any, labels: Mapping[Any, int]) -> list[float]:
-    """Read a parameter that has a value for each part, or say what is wrong with it."""
-    values: list[Any]
-    if isinstance(given, Real):
-        values = [given] * len(labels)
-    elif hasattr(given, "items"):  # a dict, or a series of pandas
-        given = dict(given.items())
-        # some of the rows, as in a fold, need not be of all groups or classes that are named
-        named = labels.keys() & given.keys()
-        if not named or (PART[name] != "group" and len(named) < len(labels)):
-            check_labels(name, given, labels)
-        values = [given.get(label, 1.0) for label in labels]
-    else:
-        values = list(given)
-        if len(values) != len(labels):
-            raise ValueError(
-                f"{name}={given!r} has {len(values)} values, but there are {len(labels)} "
-                f"{plural(name)}."
-            )
-    for value in values:
-        if not isinstance(value, Real) or not np.isfinite(float(value)) or value <= 0:
-            raise ValueError(f"{name}={given!r} has the value {value!r}; it must be positive.")
-    return [float(value) for value in values]
-
-
 def is_missing(label: Any) -> bool:
     """Whether a label is None, not a number, or what pandas has in their place."""
     return label is None or type(label).__name__ == "NAType" or bool(label != label)
-
-
-def plural(name: str) -> str:
-    """Return what a hyperparameter by part has a value for each of."""
-    return "groups" if PART.get(name) == "group" else "classes"
-
-
-def check_labels(name: str, given: Mapping, labels: Mapping[Any, int]) -> None:
-    """Say so if something that is given by part names none, or one that there is not."""
-    parts, known = plural(name.rpartition("__")[2]), list(labels)
-    if not given:
-        raise ValueError(f"{name} is an empty dict; name at least one of the {parts} {known}.")
-    for label in given:
-        if label not in labels:
-            raise ValueError(f"{name} names {label!r}, which is none of the {parts} {known}.")

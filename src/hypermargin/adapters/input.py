@@ -12,6 +12,7 @@ from sklearn.utils import check_X_y
 from sklearn.utils.metadata_routing import _routing_enabled, get_routing_for_object, process_routing
 from sklearn.utils.validation import _check_sample_weight, _check_y, has_fit_parameter
 
+from .._core.space import Params
 from ..problems.exact.smo import HUGE
 from .base import Targets
 from .model import Model
@@ -39,7 +40,7 @@ def canonical(X: Any) -> Any:
 
 def check_inputs(
     model: Model, X: Any, y: Any, tuned: Sequence[str], own: Mapping[str, Any]
-) -> tuple[Any, Any, Targets, dict[str, float]]:
+) -> tuple[Any, Any, Targets, Params]:
     """Check all that can be checked before any work is done.
 
     `own` are the parameters of `fit` that are for the machine.
@@ -137,7 +138,7 @@ def check_square(K: Any) -> None:
             )
 
 
-def _values(model: Model, tuned: Sequence[str]) -> dict[str, float]:
+def _values(model: Model, tuned: Sequence[str]) -> Params:
     """Return the machine's hyperparameters that are not tuned, or say which is of no use."""
     adapter, machine = model.adapter, model.machine
     values, of_loss = adapter.values(machine), adapter.loss(machine).hyperparameters

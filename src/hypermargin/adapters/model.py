@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from .base import Adapter, Targets, check_labels
+from .._core.space import Hyperparameter, LabelledArray, Labels, Params
+from .base import Adapter, Targets
 from .kernel import (
     KernelRidgeAdapter,
     SVCAdapter,
@@ -116,50 +118,30 @@ class Model:
         """Whether a parameter of the whole has a value for each class, machine or group."""
         return name.removeprefix(self.prefix) in self.adapter.by_part
 
-    def flat(self, name: str, given: Any, targets: Targets) -> dict[str, Any]:
-        """Return what is given for a parameter by flat names, such as ``class_cost[1]``.
+    def own(self, name: str) -> str:
+        """Return what the problem calls a parameter of the whole."""
+        bare = name.removeprefix(self.prefix)
+        return self.adapter.by_part.get(bare, bare)
 
-        A dict by label is for the parts that it names, anything else for every part.
+    def labels(self, name: str, targets: Targets) -> Labels:
+        """Return the labels of a parameter that has a value for each class, machine or group."""
+        own = self.own(name)
+        return targets.labels(own, self.adapter.loss(self.machine).by_part[own])
+
+    def chosen(
+        self, name: str, given: Any, targets: Targets, values: Params
+    ) -> tuple[Hyperparameter, list]:
+        """Return the hyperparameter that something is given for, and what is for each number.
+
+        A dict by label is for the entries that it names; the others have theirs of the `values`.
         """
+        own = self.own(name)
         if not self.is_by_part(name):
-            return {name: given}
-        base = self.adapter.by_part[name.removeprefix(self.prefix)]
-        numbers = targets.numbers(base)
-        if not isinstance(given, Mapping):
-            given = dict.fromkeys(numbers, given)
-        check_labels(name, given, numbers)
-        order = sorted(given, key=numbers.__getitem__)
-        return {f"{self.prefix}{base}[{numbers[label]}]": given[label] for label in order}
-
-    def nested(self, point: Mapping[str, float], targets: Targets) -> dict[str, Any]:
-        """Undo `flat`: values by part come as dicts by label."""
-        names = {base: name for name, base in self.adapter.by_part.items()}
-        found: dict[str, Any] = {}
-        for name, value in point.items():
-            base, bracket, number = name.removeprefix(self.prefix).partition("[")
-            if bracket:
-                label = targets.labels(base)[int(number[:-1])]
-                found.setdefault(self.prefix + names[base], {})[label] = value
-            else:
-                found[name] = value
-        return found
-
-    def assembled(
-        self, point: Mapping[str, float], values: Mapping[str, float], targets: Targets
-    ) -> dict[str, Any]:
-        """Return a point as parameters of the whole.
-
-        Of parameters by part, those of parts that are not in the point are among the values, or 1.
-        """
-        params = self.nested(point, targets)
-        found = {**values, **self.bare(point)}
-        for name in filter(self.is_by_part, params):
-            own = name.removeprefix(self.prefix)
-            labels = targets.labels(self.adapter.by_part[own])
-            flat = self.bare(self.flat(name, None, targets))
-            every = [found.get(each, 1.0) for each in flat]
-            params[name] = self.adapter.assemble(own, dict(zip(labels, every, strict=True)))
-        return params
+            return Hyperparameter(name, own), [given]
+        labels = self.labels(name, targets)
+        numbers, each = labels.picked(name, given)
+        rest = values.get(own, np.ones(len(labels)))
+        return LabelledArray(name, own, labels=labels, chosen=numbers, rest=rest), each
 
 
 def _has_own(estimator: Any, base: type, name: str) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._core.budget import Workers
-from .._core.space import Dimension
-from ..losses.base import COSTS, PART
+from .._core.space import Dimension, Params
+from ..losses.base import COSTS
 from ..problems.base import Design, Fold, Problem
 from ..problems.exact.problem import CrossValidation
 from ..problems.landmarks.problem import LowRankCrossValidation
@@ -84,14 +84,6 @@ class Prepared:
 
         return np.where(moves, read, fixed), pull
 
-    def nested(self, values: Mapping[str, float]) -> dict[str, Any]:
-        """Return values by flat names in the user's terms: those by part as dicts by label."""
-        return self.model.nested(values, self.targets)
-
-    def assembled(self, point: Mapping[str, float]) -> dict[str, Any]:
-        """Return a point as parameters of the estimator."""
-        return self.model.assembled(point, self.problem.values, self.targets)
-
 
 def _lost(known: np.ndarray | None) -> np.ndarray | None:
     """Return the outputs of pairs with a class that is not known, NaN for the others."""
@@ -163,7 +155,7 @@ def _problem(
     designs: list[Design],
     folds: list[Fold],
     targets: Targets,
-    values: dict[str, float],
+    values: Params,
     memory: float,
     workers: Workers,
     whole: Fold | None,
@@ -193,29 +185,23 @@ def _problem(
     )  # fmt: skip
 
 
-def _tubes(problem: Problem, names: Sequence[str], factor: Dimension, y: np.ndarray) -> Dimension:
-    """Return the range of tubes by group; of all groups they are the tubes, in units of epsilon."""
-    epsilon = problem.values["epsilon"]
-    if epsilon == 0.0:
-        raise ValueError("epsilon=0.0 leaves group_epsilon without effect; give a positive one.")
-    every = {f"group_epsilon[{k}]" for k in range(problem.n_parts.get("group", 0))}
-    if not every <= set(names):
-        return factor
-    return problem.dimensions(["epsilon"], y)["epsilon"].over(epsilon)
+def default_dimensions(prepared: Prepared, tuned: Mapping[str, bool]) -> dict[str, Dimension]:
+    """Return ranges that suit the data, by the problem's names of what is tuned.
 
-
-def default_dimensions(prepared: Prepared, names: Sequence[str]) -> dict[str, Dimension]:
-    """Return ranges that suit the data for the machine's hyperparameters `names`, flat ones."""
-    problem = prepared.problem
-    kinds = {name: name.partition("[")[0] for name in names}
-    y = np.asarray(prepared.targets.y, dtype=float)
-    found = problem.dimensions([*kinds.values(), "C"], y) | {"threshold": THRESHOLD}
-    for cost in COSTS:
-        every = {f"{cost}[{k}]" for k in range(problem.n_parts.get(PART[cost], 0))}
-        if every and "C" not in names and every <= set(names):
-            # costs of all parts without C are the costs themselves, in units of C
-            found[cost] = found["C"].over(problem.values["C"])
-            break
-    if "group_epsilon" in found and "epsilon" not in names:
-        found["group_epsilon"] = _tubes(problem, names, found["group_epsilon"], y)
-    return {name: found[kind] for name, kind in kinds.items()}
+    `tuned` also tells whether that is all of an array.
+    """
+    problem, y = prepared.problem, np.asarray(prepared.targets.y, dtype=float)
+    found = problem.dimensions([*tuned, "C"], y) | {"threshold": THRESHOLD}
+    costs = [name for name in COSTS if tuned.get(name)]
+    if costs and "C" not in tuned:
+        # costs of all parts without C are the costs themselves, in units of C
+        found[costs[0]] = found["C"].over(problem.values["C"])
+    if "group_epsilon" in tuned and "epsilon" not in tuned:
+        epsilon = problem.values["epsilon"]
+        if epsilon == 0.0:
+            raise ValueError(
+                "epsilon=0.0 leaves group_epsilon without effect; give a positive one."
+            )
+        if tuned["group_epsilon"]:  # the tubes themselves, in units of epsilon
+            found["group_epsilon"] = problem.dimensions(["epsilon"], y)["epsilon"].over(epsilon)
+    return {name: found[name] for name in tuned}

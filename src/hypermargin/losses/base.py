@@ -12,7 +12,7 @@ minus b for the bias; in beta the matrix P of eq. (5) becomes symmetric.)
 
 Some hyperparameters have a value for each part of the rows: a row costs  c_i = C w_i  times the
 factors of its class, of the machine that is trained and of its group, and has the margin of its
-class.  They are named `class_cost[0]`, `margin[0]` and so on.
+class.  Each of them is an array over all parts of its kind.
 """
 
 from __future__ import annotations
@@ -23,24 +23,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._core.budget import cached
 from .._core.space import Dimension, Params
 from .._core.spread import deviation, typical_deviation
 
 FIELDS = ("target", "lower", "upper", "kink", "ridge")
 
 
-# What a hyperparameter has a value for each of.
-PART = {
-    "class_cost": "class",
-    "margin": "class",
-    "machine_cost": "machine",
-    "group_cost": "group",
-    "group_epsilon": "group",
-}
-
-
-COSTS = ("class_cost", "machine_cost", "group_cost")
+# factors on the cost of rows, and which part of them has its own
+COSTS = {"class_cost": "class", "machine_cost": "machine", "group_cost": "group"}
 
 
 NAMELESS = -1  # the number of a part whose hyperparameters are all 1
@@ -82,33 +72,12 @@ class Rows:
     weight: np.ndarray
     parts: Mapping[str, np.ndarray]
 
-    @cached
-    def n_parts(self) -> dict[str, int]:
-        return {kind: int(of.max(initial=0)) + 1 for kind, of in self.parts.items()}
-
-    def values(self, params: Params, name: str) -> np.ndarray | float:
-        """Return the value of a hyperparameter by part for every point, 1 where it is not set."""
-        kind = PART[name]
-        known = [params.get(f"{name}[{k}]", 1.0) for k in range(self.n_parts.get(kind, 0))]
-        if all(value == 1.0 for value in known):
-            return 1.0
-        return np.array([*known, 1.0])[self.parts[kind]]  # the last one is for NAMELESS
-
-    def sums(self, cotangent: np.ndarray, name: str) -> Params:
-        """Add what is said of the points by part."""
-        kind = PART[name]
-        if kind not in self.parts:
-            return {}
-        total = cotangent if cotangent.ndim == 1 else cotangent.sum(axis=0)
-        sums = np.bincount(self.parts[kind] + 1, total, minlength=self.n_parts[kind] + 1)[1:]
-        return {f"{name}[{k}]": float(value) for k, value in enumerate(sums)}
-
 
 class Loss:
     """Labels, weights and hyperparameters to the dual problem, and back."""
 
-    hyperparameters: ClassVar[tuple[str, ...]]
-    by_part: ClassVar[tuple[str, ...]] = ()  # hyperparameters that have a value for each part
+    hyperparameters: ClassVar[tuple[str, ...]]  # those that are numbers
+    by_part: ClassVar[Mapping[str, str]] = {}  # those that are arrays, and over which parts
     classifies: ClassVar[bool] = False  # targets are labels, -1 and 1
     bias: ClassVar[bool] = True
     unreached: ClassVar[bool] = False  # whether bounds are there for the solver only
@@ -134,17 +103,32 @@ class Loss:
         """Return a sensible range, `kernel_scale` being the mean of the centred diagonal of K."""
         raise NotImplementedError
 
+    def gather(self, rows: Rows, params: Params, name: str) -> np.ndarray | float:
+        """Return the entry of an array for every point, 1 where it is not set."""
+        values = params.get(name) if name in self.by_part else None
+        if values is None or (values == 1.0).all():
+            return 1.0
+        return np.append(values, 1.0)[rows.parts[self.by_part[name]]]  # the last one is NAMELESS
+
+    def sums(self, rows: Rows, params: Params, name: str, cotangent: np.ndarray) -> Params:
+        """Turn a cotangent on what `gather` returns into one on the array."""
+        if name not in params or name not in self.by_part:
+            return {}
+        total = cotangent if cotangent.ndim == 1 else cotangent.sum(axis=0)
+        numbers = rows.parts[self.by_part[name]] + 1
+        return {name: np.bincount(numbers, total, minlength=len(params[name]) + 1)[1:]}
+
 
 class Costly(Loss):
     """A loss whose rows cost  c_i = C w_i  times the factors of the parts that they are of."""
 
     hyperparameters: ClassVar[tuple[str, ...]] = ("C",)
-    by_part: ClassVar[tuple[str, ...]] = ("group_cost",)
+    by_part: ClassVar[Mapping[str, str]] = {"group_cost": "group"}
 
     def costs(self, rows: Rows, params: Params) -> np.ndarray:
         costs = params["C"] * rows.weight
-        for name in self._factors(rows):
-            factors = rows.values(params, name)
+        for name in COSTS:
+            factors = self.gather(rows, params, name)
             if np.ndim(factors):  # else they are all 1
                 costs *= factors
         return costs
@@ -162,13 +146,11 @@ class Costly(Loss):
         return self._pull_logarithms(rows, params, -ridge * on_ridge)
 
     def _pull_logarithms(self, rows: Rows, params: Params, on_logarithms: np.ndarray) -> Params:
-        gradient = {"C": float(on_logarithms.sum()) / params["C"]}
-        for name in self._factors(rows):
-            gradient |= rows.sums(on_logarithms / rows.values(params, name), name)
+        gradient: Params = {"C": float(on_logarithms.sum()) / params["C"]}
+        for name in COSTS:
+            factors = self.gather(rows, params, name)
+            gradient |= self.sums(rows, params, name, on_logarithms / factors)
         return gradient
-
-    def _factors(self, rows: Rows) -> list[str]:
-        return [name for name in COSTS if name in self.by_part and PART[name] in rows.parts]
 
 
 def inverse(costs: np.ndarray, otherwise: float = np.inf) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,12 +15,16 @@ from .base import COSTS, FACTOR, Costly, Dual, Rows, inverse
 class _Classification(Costly):
     """Labels -1 and +1, and margins m_i that are to be kept: slack is max(0, m_i - y_i o_i)."""
 
-    by_part: ClassVar[tuple[str, ...]] = ("class_cost", "margin", "machine_cost", "group_cost")
+    by_part: ClassVar[Mapping[str, str]] = {**COSTS, "margin": "class"}
     classifies = True
 
     def targets(self, rows: Rows, params: Params) -> np.ndarray:
-        target = rows.y * rows.values(params, "margin")
+        target = rows.y * self.gather(rows, params, "margin")
         return np.broadcast_to(target, rows.weight.shape)
+
+    def pull_targets(self, rows: Rows, params: Params, on_targets: np.ndarray) -> Params:
+        """Turn a cotangent on the targets into one on the margins."""
+        return self.sums(rows, params, "margin", rows.y * on_targets)
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         if name in COSTS:
@@ -44,7 +49,7 @@ class Hinge(_Classification):
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
         on_costs = rows.y * np.where(rows.y > 0, cotangent.upper, cotangent.lower)
-        margins = rows.sums(rows.y * cotangent.target, "margin")
+        margins = self.pull_targets(rows, params, cotangent.target)
         return self.pull_costs(rows, params, on_costs) | margins
 
 
@@ -65,16 +70,12 @@ class Logistic(Hinge):
 
     softens = True
     corners = False
-    by_part: ClassVar[tuple[str, ...]] = COSTS
+    by_part: ClassVar[Mapping[str, str]] = COSTS
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         dual = super().dual(rows, params)
         zero = np.zeros_like(dual.lower)
         return replace(dual, target=zero, ridge=zero.copy(), soft=1.0)
-
-    def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
-        gradient = super().pullback(rows, params, cotangent)
-        return {name: g for name, g in gradient.items() if not name.startswith("margin")}
 
 
 class SquaredHinge(_Classification):
@@ -95,7 +96,7 @@ class SquaredHinge(_Classification):
         return Dual(target, lower, upper, np.zeros_like(reach), ridge)
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
-        margins = rows.sums(rows.y * cotangent.target, "margin")
+        margins = self.pull_targets(rows, params, cotangent.target)
         return self.pull_ridge(rows, params, cotangent.ridge) | margins
 
 
@@ -115,7 +116,7 @@ class ModifiedHuber(_Classification):
             costs, 0.0
         )
         on_target = cotangent.target + 4.0 * costs * at_bound
-        margins = rows.sums(rows.y * on_target, "margin")
+        margins = self.pull_targets(rows, params, on_target)
         return self._pull_logarithms(rows, params, on_logarithms) | margins
 
 
@@ -130,5 +131,5 @@ class LeastSquares(_Classification):
         return Dual(target, -free, free, np.zeros_like(ridge), ridge)
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:
-        margins = rows.sums(rows.y * cotangent.target, "margin")
+        margins = self.pull_targets(rows, params, cotangent.target)
         return self.pull_ridge(rows, params, cotangent.ridge) | margins

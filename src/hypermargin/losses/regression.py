@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.space import Dimension, Params
-from .base import FACTOR, PART, Costly, Dual, Loss, Rows, inverse
+from .base import FACTOR, Costly, Dual, Loss, Rows, inverse
 
 
 class _Regression(Costly):
@@ -13,7 +13,7 @@ class _Regression(Costly):
 
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         spread = self.spread(y) or 1.0
-        if name in PART:
+        if name in self.by_part:
             return FACTOR
         if name == "epsilon":
             return Dimension(1e-3 * spread, spread, "log", usual=(0.01 * spread, 0.5 * spread))
@@ -29,15 +29,15 @@ class EpsilonInsensitive(_Regression):
 
     corners = True
     hyperparameters = ("C", "epsilon")
-    by_part = ("group_cost", "group_epsilon")
+    by_part = {"group_cost": "group", "group_epsilon": "group"}
 
     def tubes(self, rows: Rows, params: Params) -> np.ndarray:
-        tube = params["epsilon"] * rows.values(params, "group_epsilon")
+        tube = params["epsilon"] * self.gather(rows, params, "group_epsilon")
         return np.array(np.broadcast_to(tube, rows.weight.shape))
 
     def pull_tubes(self, rows: Rows, params: Params, on_tubes: np.ndarray) -> Params:
-        factors = rows.values(params, "group_epsilon")
-        of_groups = rows.sums(params["epsilon"] * on_tubes, "group_epsilon")
+        factors = self.gather(rows, params, "group_epsilon")
+        of_groups = self.sums(rows, params, "group_epsilon", params["epsilon"] * on_tubes)
         return {"epsilon": float((factors * on_tubes).sum())} | of_groups
 
     def dual(self, rows: Rows, params: Params) -> Dual:

@@ -97,7 +97,7 @@ class CostCurve(Method):
             top = places[int(np.nanargmax(scores))]
             if not known >= _as_good(scores):  # else a place that was evaluated will do
                 _node(walk, top)
-            if len(walk.names) > 1 and not objective.over():
+            if walk.n_costs > 1 and not objective.over():
                 _node(walk, _own_costs(walk, nodes, top))
         except SearchEnded:
             pass
@@ -218,7 +218,7 @@ def _own_costs(walk: Walk, nodes: Sequence[Node], start: float) -> np.ndarray:
         value, delta = walk.loss(outputs)
         return value, sum((d * r).sum(axis=0) for d, r in zip(delta, rates, strict=True))
 
-    first, bounds = np.full(len(walk.names), start), [(ends[0], ends[-1])] * len(walk.names)
+    first, bounds = np.full(walk.n_costs, start), [(ends[0], ends[-1])] * walk.n_costs
     options = {"maxiter": OWN_STEPS}
     return minimize(value_and_grad, first, jac=True, bounds=bounds, options=options).x
 

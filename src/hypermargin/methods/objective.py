@@ -202,7 +202,7 @@ class Level:
 
     def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         space = self.objective.space
-        visit = self.visit(theta, self.tol, self.state, self._pulled)
+        visit = self.visit(theta, self.tol, self.state, lambda found, delta: found.pullback(delta))
         if visit.gradient is None:
             return FAILED, np.zeros(len(theta))
         gradient = space.pull(visit.params, visit.gradient)
@@ -210,12 +210,6 @@ class Level:
             return FAILED, np.zeros(len(theta))
         factor, slope = self._lean(theta)
         return visit.value * factor, factor * (gradient + visit.value * slope)
-
-    def _pulled(self, evaluation: Evaluation, delta: Sequence[np.ndarray]) -> Params:
-        """Return the gradient by the hyperparameters of the space."""
-        whole, gradient = self.objective, evaluation.pullback(delta)
-        own = whole.prepared.model.bare({name: name for name in whole.space.names})
-        return {name: gradient[bare] for bare, name in own.items()}
 
     def _lean(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return a factor on the value, and the derivative of its logarithm.
@@ -258,7 +252,7 @@ class Level:
         try:
             budget.check()
             evaluation = problem.evaluate(
-                whole.prepared.model.bare(params),
+                params,
                 tol=tol,
                 warm=warm,
                 rows=self.rows,
@@ -272,7 +266,8 @@ class Level:
                 evaluation, whole.criterion, whole.prepared, whole.weight, whole.pooled
             )
             if not np.isfinite(value):
-                raise FloatingPointError(f"the validation loss is {value} at {params}.")
+                settings = whole.space.settings(params)
+                raise FloatingPointError(f"the validation loss is {value} at {settings}.")
             if differentiate is not None:
                 gradient = differentiate(evaluation, delta)
         except OutOfTime:

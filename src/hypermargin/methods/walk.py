@@ -33,8 +33,8 @@ def no_common_range(model: Model, ranges: Mapping[str, Any], targets: Targets) -
         return not_alone(model, ranges)
     spec = given["machine_cost"]
     if isinstance(spec, Mapping):
-        labels, specs = targets.labels("machine_cost"), list(spec.values())
-        if set(spec) != set(labels) or any(one != specs[0] for one in specs):
+        labels, specs = targets.labels("machine_cost", "machine"), list(spec.values())
+        if set(spec) != set(labels.names) or any(one != specs[0] for one in specs):
             return "is for one range of all machine_cost; use method='gradient'"
     return None
 
@@ -48,8 +48,8 @@ class Walk:
     def __init__(self, objective: Objective):
         self.objective, self.rate = objective, objective.rate
         self.level = objective.on(None)
-        self.names = objective.space.names
-        self.dimension = dimension = objective.space.dimensions[self.names[0]]
+        (self.name,), self.n_costs = objective.space.names, len(objective.space)
+        self.dimension = dimension = objective.space.dimensions[0]
         problem = objective.prepared.problem
         assert isinstance(problem, LinearCrossValidation)
         self.problem = problem
@@ -63,20 +63,14 @@ class Walk:
         self.middle = float(np.clip(middle, self.low, self.high))
         self.states: dict[float, State] = {}
 
-    @property
-    def name(self) -> str:
-        """What is tuned, by the machine's own name."""
-        (bare, *_) = self.objective.prepared.model.bare({self.names[0]: None})
-        return bare.partition("[")[0]
-
     def theta(self, at: Place) -> np.ndarray:
         """Return where that is in the space, which may be a linear one."""
-        costs = np.broadcast_to(np.exp(self.sign * np.asarray(at)), len(self.names))
+        costs = np.broadcast_to(np.exp(self.sign * np.asarray(at)), self.n_costs)
         return np.array([self.dimension.to_scaled(float(cost)) for cost in costs])
 
     def value(self, at: Place) -> float:
         """Return the hyperparameter, or the first one."""
-        return self.objective.space.params(self.theta(at))[self.names[0]]
+        return self.dimension.from_scaled(self.theta(at)[0])
 
     def warm(self, at: Place) -> State:
         """Return where every machine is to start: at the nearest place that it was at."""
@@ -105,9 +99,8 @@ class Walk:
         """Return the gradient by the hyperparameters, where outputs move at these rates."""
         params = self.objective.space.params(self.theta(at))
         slopes = sum((d * r).sum(axis=0) for d, r in zip(delta, rates, strict=True))
-        slopes = slopes if len(self.names) > 1 else [slopes.sum()]
-        pairs = zip(self.names, slopes, strict=True)
-        return {name: self.sign * float(slope) / params[name] for name, slope in pairs}
+        slopes = slopes if self.n_costs > 1 else slopes.sum()
+        return {self.name: self.sign * slopes / params[self.name]}
 
     def loss(self, outputs: list[np.ndarray]) -> tuple[float, list[np.ndarray]]:
         """Return the smooth loss of outputs, and its gradient by them."""

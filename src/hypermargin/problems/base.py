@@ -20,7 +20,7 @@ from .._core.space import Dimension, Params
 from ..kernels.base import Kernel
 from ..kernels.gram import RowStore
 from ..kernels.points import Points
-from ..losses.base import PART, Loss
+from ..losses.base import Loss
 
 MANY = 5  # machines of a fold that are called many
 HARMLESS = 2e-5  # rounding errors of a kernel matrix, relative to its diagonal, up to which it is
@@ -155,21 +155,15 @@ class Problem:
         self.folds = folds
         self.columns = columns
         self.loss = loss
-        self.values = values
         self.workers = workers or Workers(1)
-        self.n_parts = {
+        n_parts = {
             kind: int(max(column.parts[kind].max(initial=0) for column in columns)) + 1
             for kind in columns[0].parts
         }
-
-    @property
-    def hyperparameters(self) -> tuple[str, ...]:
-        by_part = [
-            f"{name}[{k}]"
-            for name in self.loss.by_part
-            for k in range(self.n_parts.get(PART[name], 0))
-        ]
-        return (*self.loss.hyperparameters, *by_part)
+        by_part = loss.by_part.items()
+        ones = {name: np.ones(n_parts[kind]) for name, kind in by_part if kind in n_parts}
+        self.hyperparameters = (*loss.hyperparameters, *ones)
+        self.values = {**ones, **values}
 
     def evaluate(
         self,
@@ -271,6 +265,7 @@ class KernelProblem(Problem):
     ):
         super().__init__(designs, folds, columns, loss, values, workers)
         self.kernel = kernel.with_bias() if loss.bias and self.sums_to_zero else kernel
+        self.hyperparameters = (*self.hyperparameters, *self.kernel.hyperparameters)
         self.memory = memory
         self._lock = threading.Lock()
         self._measure()
@@ -294,10 +289,6 @@ class KernelProblem(Problem):
         self.units = np.ones(len(self.folds))
         if not self.loss.classifies:
             self.units = self.spreads.max(axis=1)
-
-    @property
-    def hyperparameters(self) -> tuple[str, ...]:
-        return (*super().hyperparameters, *self.kernel.hyperparameters)
 
     def solutions(
         self,
@@ -376,8 +367,7 @@ class KernelProblem(Problem):
                 raise RuntimeError("the problem was evaluated again; this pullback is out of date.")
             with one_blas_thread(), self.workers.clock.phase("adjoint"):
                 gradients = [part.pullback(delta) for part in parts]
-            # of some rows only, a part may have none
-            return {n: sum(g.get(n, 0.0) for g in gradients) for n in self.hyperparameters}
+            return {name: sum(g[name] for g in gradients) for name in self.hyperparameters}
 
         return pullback
 

@@ -13,7 +13,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics._scorer import _PassthroughScorer
 from sklearn.pipeline import Pipeline
 
-from .._core.space import Dimension, Space, entries, read_range, read_space
+from .._core.ranges import entries, read_range, read_space
+from .._core.space import Dimension, Hyperparameter, Space
 from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.folds import Split, trainable
@@ -44,9 +45,9 @@ class Combination:
         _, own = split_params(self.model, fit_params)
         _, _, targets, _ = check_inputs(self.model, X, y, self.names, own)
         model = self.model
-        model.adapter.values_by_part(model.machine, targets, self.names)
+        values = model.adapter.values_by_part(model.machine, targets, self.names)
         for name, spec in self.ranges.items():
-            model.flat(name, spec, targets)  # says which label is unknown
+            model.chosen(name, spec, targets, values)  # says which label is unknown
         self.method(method, targets)
         if "threshold" in self.model.bare({**self.listed, **self.ranges}):
             check_threshold("space", targets)
@@ -72,18 +73,17 @@ class Combination:
 
     def space(self, prepared: Prepared) -> Space:
         """Return the space, with ranges that suit the data where none are given."""
-        model = self.model
-        specs = {
-            flat: (name, one)
-            for name, spec in self.ranges.items()
-            for flat, one in model.flat(name, spec, prepared.targets).items()
-        }
-        defaults = default_dimensions(prepared, list(model.bare(specs)))
-        dimensions = {}
-        for flat, (name, spec) in specs.items():
-            default = defaults[flat.removeprefix(model.prefix)]
-            dimensions[flat] = read_range(f"space[{name!r}]", spec, default, model.sign(name))
-        return Space(dimensions)
+        model, values = self.model, prepared.problem.values
+        chosen = [
+            model.chosen(name, spec, prepared.targets, values) for name, spec in self.ranges.items()
+        ]
+        defaults = default_dimensions(prepared, {h.own: h.is_whole for h, _ in chosen})
+
+        def ranged(h: Hyperparameter, specs: list) -> Hyperparameter:
+            place, default, sign = f"space[{h.name!r}]", defaults[h.own], model.sign(h.name)
+            return replace(h, ranges=tuple(read_range(place, s, default, sign) for s in specs))
+
+        return Space(tuple(ranged(h, specs) for h, specs in chosen))
 
 
 @dataclass(frozen=True)

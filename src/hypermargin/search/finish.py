@@ -57,8 +57,7 @@ def fit_best(
     if ours and few and _fit_by_libsvm(best, model, X, y, fit_params, budget):
         return
     if ours and prepared is not None:
-        values = model.bare(run.params(record))
-        solver = OwnSolver(prepared, values, record.state, model.machine, budget)
+        solver = OwnSolver(prepared, run.point(record), record.state, model.machine, budget)
         try:
             with solved_by(model.machine, solver):
                 best.fit(X, y, **fit_params)
@@ -138,8 +137,8 @@ def _install(model: Model, run: Run, record: Record, X: Any, budget: Budget) -> 
     if "fit" in model.own_methods:
         return False
     assert isinstance(prepared.problem, LinearCrossValidation)
-    problem, values = prepared.problem, model.bare(run.point(record))
-    found = problem.refit(values, float(model.machine.tol), record.state, budget)
+    problem = prepared.problem
+    found = problem.refit(run.point(record), float(model.machine.tol), record.state, budget)
     if not found.converged:
         if not budget.expired():
             return False

@@ -16,7 +16,7 @@ from ..methods.objective import Objective, Rate, SearchEnded, Visit
 from .records import Record, Scores, Selection, comparable
 from .scoring import Scoring
 
-NOTHING = Space({})  # to be searched, where all values are listed
+NOTHING = Space()  # to be searched, where all values are listed
 
 
 @dataclass(eq=False)
@@ -33,37 +33,25 @@ class Run:
     curve: Curve | None = None
 
     def point(self, record: Record) -> Params:
-        """Return the hyperparameters of a record, by their names in the space."""
+        """Return the hyperparameters of a record, by the names that the problem has."""
         return self.space.params(record.theta)
 
     def params(self, record: Record) -> dict[str, Any]:
         """Return the parameters of the estimator at a record."""
-        if self.prepared is None:
-            return dict(self.listed)
-        return {**self.listed, **self.prepared.assembled(self.point(record))}
+        return {**self.listed, **self.space.settings(self.point(record))}
 
     def public(self, record: Record) -> dict[str, Any]:
         """Return what `history_` says of a record."""
-        gradient = None
-        if record.gradient is not None and self.prepared is not None:
-            slopes = zip(self.space.names, record.gradient.tolist(), strict=True)
-            gradient = self.prepared.nested(dict(slopes))
+        gradient = record.gradient
         return {
             "params": self.params(record),
             "objective": record.objective,
-            "gradient": gradient,
+            "gradient": None if gradient is None else self.space.derivatives(gradient),
             "score": record.score,
             "seconds": record.seconds,
             "n_samples": record.n_samples,
             "tol": record.tol,
         }
-
-    def spell(self, flat: str) -> str:
-        """Return what the user calls a hyperparameter: ``class_weight['spam']``."""
-        if self.prepared is None:
-            return flat
-        ((name, value),) = self.prepared.nested({flat: 0.0}).items()
-        return f"{name}[{next(iter(value))!r}]" if isinstance(value, dict) else name
 
 
 class Log:
@@ -108,7 +96,7 @@ class Log:
         assert run.prepared is not None
         gradient, norm = None, np.nan
         if visit.gradient is not None:
-            gradient = np.array([visit.gradient[name] for name in run.space.names])
+            gradient = run.space.flat(visit.gradient)
             norm = float(np.linalg.norm(run.space.pull(visit.params, visit.gradient)))
         record = Record(
             number, visit.theta, visit.value, gradient, norm, visit.n_rows, visit.seconds,
@@ -137,9 +125,8 @@ class Log:
         error = None
         if record.error is not None:
             error = FloatingPointError(record.error) if visit is None else visit.error
-        record.folds = scoring.score(
-            run.prepared, run.point(record), evaluation, record.seconds, error
-        )
+        settings = run.space.settings(run.point(record))
+        record.folds = scoring.score(run.prepared, settings, evaluation, record.seconds, error)
         record.score = self._mean_score(record.folds)
 
     def _forget(self) -> None:

@@ -17,11 +17,12 @@ from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import _check_sample_weight
 
 from .._core.budget import Workers
-from ..adapters.base import Targets, plural
+from .._core.space import Hyperparameter, Params
+from ..adapters.base import Targets
 from ..adapters.folds import draw_folds
 from ..adapters.input import check_threshold
 from ..adapters.model import Model, read_model
-from ..adapters.prepare import Prepared, prepare
+from ..adapters.prepare import prepare
 from ..criteria import criterion_for, read_criterion
 from ..criteria.base import Criterion
 from ..methods.objective import check_defined, validation_loss
@@ -114,13 +115,14 @@ def value_and_grad(
     for number, (_, failure) in prepared.foreign.items():
         warnings.warn(f"Fold {number} is left out: {failure}", FitFailedWarning, stacklevel=2)
     classes = prepared.targets.classes
-    flat = {name: _flat(model, name, value, prepared.targets) for name, value in params.items()}
+    values = prepared.problem.values
+    named = [_named(model, n, v, prepared.targets, values) for n, v in params.items()]
     if "threshold" in model.bare(params):
         check_threshold("params", prepared.targets)
     chosen = _criterion(estimator, scoring, criterion, classes)
     weight = _check_sample_weight(sample_weight, np.empty((prepared.n_rows, 1)))
     check_defined(chosen, prepared.targets, [test for _, test in prepared.splits], weight, pooled)
-    point = {bare: value for part in flat.values() for bare, value in part.items()}
+    point = {h.own: h.value(np.array(each, dtype=float)) for h, each in named}
     evaluation = prepared.problem.evaluate(point, tol=tol)
     if not evaluation.converged:
         warnings.warn(
@@ -130,10 +132,7 @@ def value_and_grad(
         )
     value, delta = validation_loss(evaluation, chosen, prepared, weight, pooled)
     found = evaluation.pullback(delta)
-    return value, {
-        name: _in_form(name, given, {bare: float(found[bare]) for bare in flat[name]}, prepared)
-        for name, given in params.items()
-    }
+    return value, {h.name: _in_form(params[h.name], h, found[h.own]) for h, _ in named}
 
 
 def _model_at(estimator: Any, params: Mapping[str, Any]) -> Model:
@@ -163,34 +162,28 @@ def _check_number(place: str, value: Any, positive: bool = False) -> None:
         raise ValueError(f"{place}={value!r}; it must be a {kind} number.")
 
 
-def _flat(model: Model, name: str, given: Any, targets: Targets) -> dict[str, float]:
-    """Return the values of a parameter by flat names, one per part where it has one for each."""
-    if not model.is_by_part(name):
-        return model.bare({name: float(given)})
-    of_parts = given
-    if isinstance(given, Sequence | np.ndarray):
-        base = model.adapter.by_part[name.removeprefix(model.prefix)]
-        labels = targets.labels(base)
-        if len(given) != len(labels):
-            raise ValueError(
-                f"params[{name!r}]={given!r} has {len(given)} values, but there are "
-                f"{len(labels)} {plural(base)}."
-            )
-        of_parts = dict(zip(labels, given, strict=True))
-    flat = model.flat(name, of_parts, targets)
-    for value in flat.values():
-        _check_number(f"params[{name!r}]", value, positive=True)
-    return {bare: float(value) for bare, value in model.bare(flat).items()}
+def _named(
+    model: Model, name: str, given: Any, targets: Targets, values: Params
+) -> tuple[Hyperparameter, list]:
+    """Return a hyperparameter and its values, or those of its entries that are given."""
+    place, by_part = f"params[{name!r}]", model.is_by_part(name)
+    if by_part and isinstance(given, Sequence | np.ndarray):
+        labels = model.labels(name, targets)
+        labels.check_number_of(place, given)
+        given = dict(zip(labels.names, given, strict=True))
+    found, each = model.chosen(name, given, targets, values)
+    for value in each if by_part else ():
+        _check_number(place, value, positive=True)
+    return found, each
 
 
-def _in_form(name: str, given: Any, found: dict[str, float], prepared: Prepared) -> Any:
+def _in_form(given: Any, of: Hyperparameter, gradient: Any) -> Any:
     """Return derivatives in the form in which the values were given."""
     if isinstance(given, Mapping):
-        prefix = prepared.model.prefix
-        by_label = prepared.nested({prefix + bare: value for bare, value in found.items()})[name]
+        by_label = of.derivatives(of.entries(gradient))
         return {label: by_label[label] for label in given}
     # a number for all classes moves them all
-    return sum(found.values()) if isinstance(given, Real) else np.array(list(found.values()))
+    return float(np.sum(gradient)) if isinstance(given, Real) else gradient
 
 
 def _criterion(estimator: Any, scoring: Any, criterion: Any, classes: Any) -> Criterion:

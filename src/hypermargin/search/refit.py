@@ -11,7 +11,7 @@ one of class i has its coefficient in the machine (i, j) in line j - 1, one of c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
@@ -23,6 +23,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.svm._base import BaseLibSVM
 
 from .._core.budget import Budget
+from .._core.space import Params
 from ..adapters.prepare import Prepared
 from ..kernels.points import Points
 from ..problems.base import KernelProblem, Solution
@@ -172,7 +173,7 @@ class OwnSolver:
     def __init__(
         self,
         prepared: Prepared,
-        params: Mapping[str, float],
+        params: Params,
         state: Any,
         machine: Any,
         budget: Budget,
@@ -191,7 +192,7 @@ class OwnSolver:
         shared = prepared.model.transformers is None and len(problem.designs) == 1
         values = {name: params[name] for name in problem.hyperparameters if name in params}
         # the machine has its costs by class in the weights
-        values |= {name: 1.0 for name in problem.values if name.startswith("class_cost[")}
+        values |= {n: np.ones_like(v) for n, v in problem.values.items() if n == "class_cost"}
         if "gamma" in problem.hyperparameters:
             values["gamma"] = float(machine._gamma)
         # libsvm's tolerance is in the unit that targets have, ours in that of their spread

@@ -24,7 +24,6 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from .._core.space import Params
 from ..adapters.folds import Split
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
@@ -57,20 +56,20 @@ class Scoring:
     def score(
         self,
         prepared: Prepared,
-        params: Params,
+        settings: Mapping[str, Any],
         evaluation: Evaluation | None,
         seconds: float,
         error: Exception | None,
     ) -> list[dict[str, Any]]:
         """Return one dict per fold, in the form that BaseSearchCV makes its results of.
 
-        Without an evaluation, models are fitted at the hyperparameters `params`.
+        Without an evaluation, models are fitted with the parameters `settings`.
         """
         if error is not None:
             return self.failures(error, prepared.n_folds)
         share = seconds / len(prepared.splits)
         return [
-            self._fold(prepared, params, evaluation, share, f, split)
+            self._fold(prepared, settings, evaluation, share, f, split)
             for f, split in prepared.each_fold()
         ]
 
@@ -86,7 +85,7 @@ class Scoring:
     def _fold(
         self,
         prepared: Prepared,
-        params: Params,
+        settings: Mapping[str, Any],
         evaluation: Evaluation | None,
         share: float,
         f: int | None,
@@ -98,7 +97,7 @@ class Scoring:
             model, test = _stand_in(prepared, evaluation, f), evaluation.test[f]
         else:
             try:
-                model, share = self._fitted(prepared, params, train)
+                model, share = self._fitted(prepared, settings, train)
             except Exception as error:
                 if self.error_score == "raise":
                     raise
@@ -127,8 +126,10 @@ class Scoring:
         with config_context(assume_finite=known or None, skip_parameter_validation=known or None):
             return _score(model, X, y, self.scorer, params, self.error_score)
 
-    def _fitted(self, prepared: Prepared, params: Params, train: np.ndarray) -> tuple[Any, float]:
-        values = prepared.assembled(params)
+    def _fitted(
+        self, prepared: Prepared, settings: Mapping[str, Any], train: np.ndarray
+    ) -> tuple[Any, float]:
+        values = dict(settings)
         threshold = prepared.model.threshold
         if prepared.model.wrapping:
             threshold = values.pop("threshold", threshold)

@@ -415,10 +415,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
 
     def _warn_of(self, run: Run, best: Record) -> None:
         """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
-        point = run.point(best)
         on_bound = [
-            f"{run.spell(name)}={point[name]:.4g} is on the bound {bound:.4g} of its range"
-            for name, bound in run.space.on_bound(point).items()
+            f"{name}={value:.4g} is on the bound {bound:.4g} of its range"
+            for name, value, bound in run.space.on_bound(run.point(best))
         ]
         if run.prepared is not None:
             model, targets = run.prepared.model, run.prepared.targets

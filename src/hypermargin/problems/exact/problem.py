@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.budget import Budget, one_blas_thread
-from ..._core.space import Params
+from ..._core.space import Params, same
 from ...kernels.gram import Columns, Gram, borrowed
 from ...kernels.points import Points
 from ...losses.base import Dual
@@ -62,7 +62,7 @@ class CrossValidation(KernelProblem):
         params = {name: params[name] for name in self.kernel.hyperparameters}
         wanted = points.single if single else points
         latest = self._grams.get(number)
-        if latest is None or latest.points is not wanted or latest.params != params:
+        if latest is None or latest.points is not wanted or not same(latest.params, params):
             self._grams[number] = Gram(
                 points, self.kernel, params, self.memory / len(self.designs), self.workers, budget,
                 *self._stores[number], single,

@@ -48,7 +48,7 @@ class View:
             kind: np.concatenate(
                 [c.parts[kind][self.rows[m]] for c, m in zip(problem.columns, self.members)]
             )
-            for kind in problem.n_parts
+            for kind in problem.columns[0].parts
         }
         weight = np.stack([problem.folds[f].weight[self.rows] for f in self.folds])
         weight = np.ascontiguousarray(weight[:, self.roster.rows])

@@ -376,7 +376,10 @@ class _Group:
         if old is None or not np.array_equal(old.rows, self.rows):
             return self.dual.width
         pairs = [(self.params[name], old.params[name]) for name in old.params]
-        change = sum(abs(new - old) / max(abs(new), abs(old), 1e-300) for new, old in pairs)
+        change = sum(
+            np.sum(np.abs(new - old) / np.maximum(np.maximum(np.abs(new), np.abs(old)), 1e-300))
+            for new, old in pairs
+        )
         return self.dual.width * min(1.0, change)
 
     def state(self) -> LandmarkState:

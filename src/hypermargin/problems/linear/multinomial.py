@@ -43,7 +43,7 @@ class Multinomial(Logistic):
     The upper bound of its dual is the cost of a row, which is all that depends on hyperparameters.
     """
 
-    by_part = ("class_cost",)
+    by_part = {"class_cost": "class"}
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         costs = self.costs(rows, params)

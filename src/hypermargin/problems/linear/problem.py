@@ -357,7 +357,7 @@ class Part:
         parts = {kind: part[self.rows] for kind, part in of.parts.items()}
         self.centre = problem.centre(column)
         self.of_loss = Rows(of.target[self.rows] - self.centre, np.ones(len(self.rows)), parts)
-        self._own = f"machine_cost[{column}]"
+        self.column = column
         weights, self.test, all_rows = [], {}, len(self.rows) == len(of.target)
         for f in dict.fromkeys(f for f, _ in jobs):
             fold = problem.fold(f)
@@ -398,7 +398,8 @@ class Part:
         """How the losses of all rows are scaled by C, or by 1 / alpha."""
         if "alpha" in self.params:
             return 1.0 / self.params["alpha"]
-        return self.params["C"] * self.params.get(self._own, 1.0)
+        own = self.params.get("machine_cost")
+        return self.params["C"] * (1.0 if own is None else float(own[self.column]))
 
     def train(self, tol: float, warm: State, rough: bool = False, path: bool = False) -> None:
         bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]
@@ -460,9 +461,7 @@ class Part:
         P = bundle.solve(self.matrix.transposed(E), tol)
         Q = self.matrix.times(P, np.empty_like(E))
         cotangent = bundle.cotangent(Q)
-        gradient = dict.fromkeys(self.problem.hyperparameters, 0.0)
-        pulled = self.problem.loss.pullback(self.of_loss, self.params, cotangent)
-        return gradient | {name: value for name, value in pulled.items() if name in gradient}
+        return self.problem.loss.pullback(self.of_loss, self.params, cotangent)
 
 
 def _unit_dual(loss: Loss, rows: Rows, params: Params) -> Dual:
