@@ -95,7 +95,10 @@ def test_single_precision_gives_the_same_gradient():
     value, gradient, _ = problem.value_and_grad(params)
     rough = problem.evaluate(params, tol=1e-3)
     delta = validation_loss(rough, problem.criterion, problem.prepared, problem.weight)[1]
-    assert rough.pullback(delta) == pytest.approx(gradient, rel=0.05, abs=1e-3 * value)
+    found = rough.pullback(delta)
+    assert found.keys() == gradient.keys()
+    for name in gradient:
+        assert found[name] == pytest.approx(gradient[name], rel=0.05, abs=1e-3 * value)
 
 
 def test_sparse_data_give_what_dense_data_give():
@@ -145,7 +148,7 @@ def test_a_budget_that_has_ended_gives_outputs_of_machines_that_have_not_converg
     evaluation = problem.prepared.problem.evaluate(params, tol=1e-6, budget=Budget(0.0))
     assert not evaluation.converged
     assert all(np.isfinite(outputs).all() for outputs in evaluation.outputs)
-    assert all(np.isfinite(v) for v in evaluation.pullback(evaluation.outputs).values())
+    assert all(np.isfinite(v).all() for v in evaluation.pullback(evaluation.outputs).values())
 
 
 def test_workers_do_not_change_the_result():
