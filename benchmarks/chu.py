@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks._common import load, measure_each, table, timed
-from hypermargin._core.budget import Budget, Workers, one_blas_thread
+from hypermargin._core.budget import Budget, Effort, Workers, one_blas_thread
 from hypermargin.losses.base import Loss, Rows
 from hypermargin.losses.classification import Logistic, SquaredHinge
 from hypermargin.losses.lanes import LaneLoss
@@ -23,7 +23,8 @@ from hypermargin.problems.base import Column, Design, Fold
 from hypermargin.problems.linear.bundle import Bundle
 from hypermargin.problems.linear.lanes import as_matrix
 from hypermargin.problems.linear.loops import LANES
-from hypermargin.problems.linear.problem import LinearCrossValidation, State, _unit_dual, least_cost
+from hypermargin.problems.linear.part import State, unit_dual
+from hypermargin.problems.linear.problem import LinearCrossValidation, least_cost
 from hypermargin.problems.linear.systems import dots
 from hypermargin.problems.linear.train import train
 
@@ -67,7 +68,7 @@ def optima(X: Any, y: np.ndarray, loss: Loss, costs: np.ndarray) -> Bundle:
     """Return machines on all rows that differ in C: a row's weight in a lane is the lane's C."""
     matrix = as_matrix(X, np.float64, Workers(1), 0.0)
     ones = np.ones(len(y))
-    dual = _unit_dual(loss, Rows(y, ones, {"class": (y > 0).astype(int)}), {"C": 1.0})
+    dual = unit_dual(loss, Rows(y, ones, {"class": (y > 0).astype(int)}), {"C": 1.0})
     lanes = LaneLoss.of(dual, ones[:, None] * costs, matrix.dtype)
     found = Bundle(matrix, lanes, 1.0, Budget())
     few = not found.dual
@@ -151,7 +152,7 @@ def follow(
     for power in range(first_power(problem, y), (LAST if last is None else last) + 1):
         start = state if warm else None
         took, evaluation = timed(
-            partial(problem.evaluate, {"C": 2.0**power}, tol=NODE, warm=start, path=True)
+            partial(problem.evaluate, {"C": 2.0**power}, Effort(NODE), warm=start, path=True)
         )
         unchanged = unchanged + 1 if start is not None and evaluation.still else 0
         state = evaluation.state
@@ -172,7 +173,7 @@ def paths(name: str, loss: str) -> dict[str, Any]:
     last: int | None = None
     for solver in SOLVERS:
         problem = cross_validation(X, y, LOSSES[loss], solver, folds)
-        problem.evaluate({"C": 2.0 ** first_power(problem, y)}, tol=NODE, path=True)  # compiles
+        problem.evaluate({"C": 2.0 ** first_power(problem, y)}, Effort(NODE), path=True)  # compiles
         for start in ("warm", "cold"):
             one = found[f"{solver}, {start}"] = follow(problem, y, start == "warm", last)
             last = one["powers"][-1] if last is None else last
@@ -193,10 +194,10 @@ def shared(name: str) -> dict[str, Any]:
     scores: dict[str, list[float]] = {"K models": [], "one model": []}
     for power in range(BIAS_POWERS[0], BIAS_POWERS[-1] + 1):
         params = {"C": 2.0**power}
-        evaluation = every.evaluate(params, tol=NODE, warm=own)
+        evaluation = every.evaluate(params, Effort(NODE), warm=own)
         own, right = evaluation.state, 0.0
         for problem, fold in zip(single, folds, strict=True):
-            one = problem.evaluate(params, tol=NODE, warm=handed)
+            one = problem.evaluate(params, Effort(NODE), warm=handed)
             handed = one.state
             right += accuracy(one, y) * len(fold.test) / len(y)
         if power in BIAS_POWERS:

@@ -17,7 +17,7 @@ from sklearn.svm import SVC, SVR
 
 from benchmarks._common import Sample, draw, load_all, measure_each, read_results, table
 from hypermargin import GradientSearchCV
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import default_dimensions, prepare
 from hypermargin.criteria import criterion_for
@@ -56,7 +56,7 @@ class SmoothLoss:
 
     def __call__(self, params: dict[str, float], warm: Any = None) -> tuple[float, Any]:
         """Return the value, and the state that starts a neighbour."""
-        found = self.prepared.problem.evaluate(params, tol=self.tol, warm=warm)
+        found = self.prepared.problem.evaluate(params, Effort(self.tol), warm=warm)
         weight = np.ones(self.prepared.n_rows)
         value, _ = validation_loss(found, self.criterion, self.prepared, weight)
         return value if found.converged else np.inf, found.state

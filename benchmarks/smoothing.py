@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.svm import SVC
 
 from benchmarks._common import load_merged, table
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 from hypermargin.criteria import SmoothError
@@ -30,7 +30,7 @@ def choices(X, y, X_test, y_test, seed: int, size: int) -> dict[str, float]:
     test = []
     for gamma in np.geomspace(0.15, 5, size):
         for C in np.geomspace(4, 1000, size):
-            found = prepared.problem.evaluate({"C": C, "gamma": gamma}, tol=1e-3)
+            found = prepared.problem.evaluate({"C": C, "gamma": gamma}, Effort(1e-3))
             rows, outputs = np.concatenate(found.test), np.concatenate(found.outputs)
             truth = prepared.targets.y[rows]
             for t in STEEPNESS:

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 from hypermargin.criteria import criterion_for
@@ -65,11 +65,11 @@ class Differentiated:
         self.prepared = prepare(self.model, X, y, splits, fit_params, tuned, memory, workers)
         self.weight = np.ones(len(y)) if sample_weight is None else sample_weight
 
-    def evaluate(self, params, warm=None, tol=1e-12):
-        return self.prepared.problem.evaluate(params, tol=tol, warm=warm)
+    def evaluate(self, params, effort=Effort(1e-12), warm=None):  # noqa: B008
+        return self.prepared.problem.evaluate(params, effort, warm=warm)
 
     def value(self, params, warm=None):
-        evaluation = self.evaluate(params, warm)
+        evaluation = self.evaluate(params, warm=warm)
         return validation_loss(evaluation, self.criterion, self.prepared, self.weight)[0]
 
     def value_and_grad(self, params):
@@ -79,7 +79,7 @@ class Differentiated:
 
     def partition(self, params, warm=None):
         """Return which coefficients are at zero, at a bound and free, for all machines."""
-        state = self.evaluate(params, warm).state.values()
+        state = self.evaluate(params, warm=warm).state.values()
         return [np.sign(s.beta) * (1 + ((s.beta <= s.lower) | (s.beta >= s.upper))) for s in state]
 
 

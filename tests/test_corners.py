@@ -8,7 +8,7 @@ from sklearn.model_selection import KFold
 from sklearn.svm import LinearSVC
 
 from hypermargin import LinearRegressor
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 from hypermargin.problems.linear import train as training
@@ -78,7 +78,7 @@ def test_separable_rows_at_large_costs_are_not_trained_for_ever(monkeypatch):
     warm = None
     for C in (1.0, 16.0, 256.0, 1024.0):
         for start in (None, warm):
-            found = problem.evaluate({"C": C}, tol=1e-2, warm=start)
+            found = problem.evaluate({"C": C}, Effort(1e-2), warm=start)
             assert found.converged
         warm = found.state
         right = np.concatenate(found.outputs)[:, 0] > 0

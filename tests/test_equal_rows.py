@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, SVR, LinearSVC
 
 from hypermargin import KernelSVC
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 from hypermargin.kernels.points import first_equal
@@ -47,7 +47,7 @@ def assert_tied(estimator, X, y, n_jobs=1, rank=None, tol=1e-3):
     problem = prepare(
         read_model(estimator), X, y, splits, {}, [], 1e9, Workers(n_jobs), rank
     ).problem
-    evaluation = problem.evaluate({}, tol=tol)
+    evaluation = problem.evaluate({}, Effort(tol))
     twins = first_equal(np.asarray(X.todense()) if sparse.issparse(X) else X)
     for f, (train, test) in enumerate(splits):
         assert (evaluation.test[f] == test).all()

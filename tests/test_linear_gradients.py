@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 from hypermargin import LinearClassifier, value_and_grad
+from hypermargin._core.budget import Effort
 from hypermargin.losses import LOSSES
 from hypermargin.losses.classification import SmoothHinge
 from hypermargin.problems.base import Column, Design, Fold
@@ -70,13 +71,13 @@ class Measured:
         rng = np.random.default_rng(2)
         self.problem, self.params = problem, params
         self.factors = [rng.normal(size=(len(fold.test), 1)) for fold in problem.folds]
-        self.evaluation = problem.evaluate(params, tol=TOL)
+        self.evaluation = problem.evaluate(params, Effort(TOL))
         pairs = zip(self.factors, self.evaluation.outputs, strict=True)
         self.delta = [a / np.cosh(z) ** 2 for a, z in pairs]
 
     def value(self, params):
         warm = self.evaluation.state
-        outputs = self.problem.evaluate(params, tol=TOL, warm=warm).outputs
+        outputs = self.problem.evaluate(params, Effort(TOL), warm=warm).outputs
         return sum(float((a * np.tanh(z)).sum()) for a, z in zip(self.factors, outputs))
 
     def difference(self, place, wide=False):
@@ -158,7 +159,7 @@ def test_rates_are_the_derivatives_of_outputs(loss, solver, form):
     low, high = (
         problem.evaluate(
             measured.params | {name: measured.params[name] * np.exp(sign * step)},
-            tol=TOL,
+            Effort(TOL),
             warm=measured.evaluation.state,
         )
         for step in (-h, h)
@@ -193,7 +194,7 @@ def test_coarse_derivatives_are_close(loss, solver):
     problem = make_problem(loss)
     measured = Measured(problem, point_of(problem))
     exact = measured.evaluation.pullback(measured.delta)
-    coarse = problem.evaluate(measured.params, tol=1e-4).pullback(measured.delta)
+    coarse = problem.evaluate(measured.params, Effort(1e-4)).pullback(measured.delta)
     size = max(np.abs(value).max() for value in exact.values())
     for name, value in exact.items():
         assert coarse[name] == pytest.approx(value, rel=0.05, abs=0.05 * size), name

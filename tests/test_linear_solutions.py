@@ -19,11 +19,12 @@ from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.validation import check_is_fitted
 
 from hypermargin import GradientSearchCV, LinearClassifier
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 from hypermargin.problems.linear import bundle
-from hypermargin.problems.linear.problem import WHOLE, Refitted
+from hypermargin.problems.linear.part import WHOLE
+from hypermargin.problems.linear.problem import Weights
 
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_matrix}
 NAMES = np.array(["pear", "apple", "fig"], dtype=object)
@@ -90,12 +91,36 @@ def test_the_objective_is_liblinears(number, form, tol, C):
     X, y = make_sparse(estimator)
     objective, expected = objectives(number, X, y, C, tol)
     problem = problem_of(estimator, FORMS[form](X), y)
-    best = objective(problem.refit({"C": C}, 1e-12, None).weights[0])
+    best = objective(problem.refit({"C": C}, Effort(1e-12))[0].weights)
     assert best <= expected * (1 + 1e-12)
-    found = objective(problem.refit({"C": C}, tol, None).weights[0])
+    found = objective(problem.refit({"C": C}, Effort(tol))[0].weights)
     # LIBLINEAR's dual solvers may have stopped early
     assert found <= expected * (1 + 1e-4)
     assert found <= best * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("number", LOSSES)
+def test_the_objective_can_be_asked_for_at_any_weights(number):
+    """Methods that move weights and hyperparameters together need it."""
+    estimator = with_epsilon(clone(LOSSES[number][0]))
+    X, y = make_sparse(estimator)
+    problem, rng = problem_of(estimator, X, y), np.random.default_rng(0)
+    weights = {(f, 0): rng.normal(size=X.shape[1] + 1) for f in (0, 1)}
+    found = problem.inner({"C": 0.7}, weights)
+    for f, fold in enumerate(problem.folds):
+        value, gradient = found[f, 0]
+        train = fold.weight > 0
+        rows = np.column_stack([X, np.ones(len(y))])[train]
+
+        def objective(w, rows=rows, train=train):
+            return 0.5 * w @ w + 0.7 * LOSSES[number][1](y[train], rows @ w).sum()
+
+        w = weights[f, 0]
+        assert value == pytest.approx(objective(w))
+        for k in (0, len(w) - 1):
+            step = 1e-6 * np.eye(len(w))[k]
+            slope = (objective(w + step) - objective(w - step)) / 2e-6
+            assert gradient[k] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0])
@@ -105,7 +130,7 @@ def test_stopping_as_liblinear_does_is_good_enough(number, C):
     estimator = with_epsilon(clone(LOSSES[number][0]))
     X, y = make_sparse(estimator)
     objective, expected = objectives(number, X, y, C, 1e-2)
-    evaluation = problem_of(estimator, X, y).evaluate({"C": C}, tol=1e-2)
+    evaluation = problem_of(estimator, X, y).evaluate({"C": C}, Effort(1e-2))
     assert evaluation.converged
     assert objective(evaluation.whole[0]) <= expected * (1 + 1e-4)
 
@@ -118,9 +143,9 @@ def test_many_features_are_trained_row_by_row(number, form, monkeypatch):
     X, y = make_sparse(estimator, d=120)
     objective, expected = objectives(number, X, y, 1.0, 1e-4)
     problem = problem_of(estimator, FORMS[form](X), y)
-    found = objective(problem.refit({"C": 1.0}, 1e-4, None).weights[0])
+    found = objective(problem.refit({"C": 1.0}, Effort(1e-4))[0].weights)
     assert found <= expected * (1 + 1e-4)
-    assert objective(problem.refit({"C": 1.0}, 1e-10, None).weights[0]) <= expected
+    assert objective(problem.refit({"C": 1.0}, Effort(1e-10))[0].weights) <= expected
 
 
 @pytest.mark.parametrize("number", [0, 2, 3, 11, 13])
@@ -131,7 +156,7 @@ def test_folds_are_liblinears(number):
     X, y = make_data(2 if is_classifier(estimator) else 0, n=60, d=5)
     y = np.where(y > 0, 1.0, -1.0) if is_classifier(estimator) else y
     problem = problem_of(estimator, X, y)
-    evaluation = problem.evaluate({"C": 0.3}, tol=1e-10)
+    evaluation = problem.evaluate({"C": 0.3}, Effort(1e-10))
     for fold, outputs in zip(problem.folds, evaluation.outputs, strict=True):
         rows = fold.weight > 0
         # the first label is positive in LIBLINEAR
@@ -302,14 +327,16 @@ def test_float32_data_give_what_scikit_learn_gives_for_them(name):
 def test_the_machine_on_all_rows_is_trained_beside_the_folds():
     X, y = data_for(LinearSVC())
     problem = problem_of(LinearSVC(), X, y)
-    evaluation = problem.evaluate({"C": 0.5}, tol=1e-2)
+    evaluation = problem.evaluate({"C": 0.5}, Effort(1e-2))
     assert (WHOLE, 0) in evaluation.state
-    assert_allclose(evaluation.whole, problem.refit({"C": 0.5}, 1e-10, None).weights, atol=2e-2)
+    assert_allclose(
+        evaluation.whole, [s.weights for s in problem.refit({"C": 0.5}, Effort(1e-10))], atol=2e-2
+    )
 
 
 def test_a_refit_that_does_not_converge_is_left_to_scikit_learn(monkeypatch):
     X, y = data_for(LinearSVC())
-    unfinished = Refitted(np.zeros((1, X.shape[1] + 1)), 1, converged=False)
+    unfinished = [Weights(np.zeros(X.shape[1] + 1), converged=False)]
     monkeypatch.setattr(
         "hypermargin.problems.linear.problem.LinearCrossValidation.refit", lambda *_: unfinished
     )

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV
-from hypermargin._core.budget import Budget, Workers
+from hypermargin._core.budget import Budget, Effort, Workers
 from hypermargin.kernels.rbf import RBF
 from hypermargin.methods.objective import validation_loss
 from hypermargin.problems.landmarks.newton import line_search
@@ -93,7 +93,7 @@ def test_with_all_rows_as_landmarks_and_sharp_corners_it_is_the_exact_problem(ki
 def test_single_precision_gives_the_same_gradient():
     problem, params = problem_of("svc", "rbf", n=300, rank=40)
     value, gradient, _ = problem.value_and_grad(params)
-    rough = problem.evaluate(params, tol=1e-3)
+    rough = problem.evaluate(params, Effort(1e-3))
     delta = validation_loss(rough, problem.criterion, problem.prepared, problem.weight)[1]
     found = rough.pullback(delta)
     assert found.keys() == gradient.keys()
@@ -113,9 +113,9 @@ def test_sparse_data_give_what_dense_data_give():
 def test_a_warm_start_from_fewer_rows_and_other_values_ends_at_the_same_outputs():
     problem, params = problem_of("svr", "rbf", n=200, rank=30)
     low, few = problem.prepared.problem, np.arange(200) % 3 > 0
-    start = low.evaluate({**params, "gamma": 0.7, "C": 5.0}, tol=1e-3, rows=few)
+    start = low.evaluate({**params, "gamma": 0.7, "C": 5.0}, Effort(1e-3), rows=few)
     assert sorted(np.concatenate(start.test)) == list(np.flatnonzero(few))
-    warm, cold = problem.evaluate(params, start.state), problem.evaluate(params)
+    warm, cold = problem.evaluate(params, warm=start.state), problem.evaluate(params)
     assert warm.converged
     for a, b in zip(warm.outputs, cold.outputs, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-8)
@@ -137,7 +137,7 @@ def test_on_all_rows_it_is_a_machine_with_landmarks_as_support_vectors():
     problem = OnLandmarks(SVC(), X, y, rank=200, smoothing=1e-3, tuned=list(params))
     low = problem.prepared.problem
     warm = problem.evaluate(params).state
-    (machine,) = low.solutions(None, np.ones(len(y)), params, 1e-9, warm)
+    (machine,) = low.refit(params, Effort(1e-9), warm, weight=np.ones(len(y)))
     outputs = rbf_kernel(X, X[machine.rows], gamma=0.3) @ machine.beta + machine.bias
     exact = SVC(C=1.7, gamma=0.3, tol=1e-6).fit(X, y).decision_function(X)
     np.testing.assert_allclose(outputs, exact, atol=1e-2)
@@ -145,7 +145,7 @@ def test_on_all_rows_it_is_a_machine_with_landmarks_as_support_vectors():
 
 def test_a_budget_that_has_ended_gives_outputs_of_machines_that_have_not_converged():
     problem, params = problem_of("svc", "rbf", rank=25)
-    evaluation = problem.prepared.problem.evaluate(params, tol=1e-6, budget=Budget(0.0))
+    evaluation = problem.prepared.problem.evaluate(params, Effort(1e-6, Budget(0.0)))
     assert not evaluation.converged
     assert all(np.isfinite(outputs).all() for outputs in evaluation.outputs)
     assert all(np.isfinite(v).all() for v in evaluation.pullback(evaluation.outputs).values())
@@ -209,9 +209,9 @@ def test_a_kernel_that_is_not_finite_is_refused_and_the_search_goes_on(n_workers
     low, budget = problem.prepared.problem, Budget()
     low.kernel = Breaking()
     with pytest.raises(FloatingPointError, match="not finite"):
-        low.evaluate({**params, "gamma": 2.0}, tol=1e-3, budget=budget)
+        low.evaluate({**params, "gamma": 2.0}, Effort(1e-3, budget))
     assert not budget.expired()
-    assert low.evaluate(params, tol=1e-3, budget=budget).converged
+    assert low.evaluate(params, Effort(1e-3, budget)).converged
 
 
 def test_fewer_landmarks_than_classes_are_refused():

@@ -62,7 +62,7 @@ class Remembered(Differentiated):
     def value(self, params, warm=None):
         point = tuple((name, np.asarray(value).tobytes()) for name, value in params.items())
         if point not in self.evaluations:
-            self.evaluations[point] = self.evaluate(params, warm)
+            self.evaluations[point] = self.evaluate(params, warm=warm)
         found = self.evaluations[point]
         return validation_loss(found, self.criterion, self.prepared, self.weight)[0]
 

@@ -26,7 +26,7 @@ class RandomSearch(Method):
 RANGES = {"C": (1e-2, 1e2)}
 
 
-@pytest.fixture(params=[*METHODS, RandomSearch()], ids=str)
+@pytest.fixture(params=[*METHODS, RandomSearch()], ids=[*METHODS, "outside"])
 def method(request):
     return request.param
 

@@ -20,12 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from hypermargin import GradientSearchCV, value_and_grad
-from hypermargin._core.budget import Budget, Workers
+from hypermargin._core.budget import Budget, Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 from hypermargin.problems.linear import multinomial
 from hypermargin.problems.linear import problem as linear
-from hypermargin.problems.linear.problem import WHOLE
+from hypermargin.problems.linear.part import WHOLE
 
 CV = KFold(3, shuffle=True, random_state=0)
 FORMS = {"dense": np.asarray, "sparse": sparse.csr_matrix}
@@ -82,7 +82,7 @@ def test_machines_on_all_rows_are_scikit_learns(form, fit_intercept, class_weigh
     X, weight = FORMS[form](X), weights_of(y)
     problem = problem_of(estimator, X, y, sample_weight=weight)
     for C in (1e-3, 0.7, 300.0):
-        found = problem.refit({"C": C}, 1e-9, None).weights
+        found = np.array([s.weights for s in problem.refit({"C": C}, Effort(1e-9))])
         theirs = clone(estimator).set_params(C=C).fit(X, y, sample_weight=weight)
         assert_allclose(found[:, :-1], theirs.coef_, atol=1e-5)
         assert_allclose(found[:, -1], theirs.intercept_, atol=1e-5)
@@ -93,7 +93,7 @@ def test_machines_on_all_rows_are_scikit_learns(form, fit_intercept, class_weigh
 def test_outputs_on_validation_rows_are_scikit_learns(n_classes, form):
     X, y = data_of(n_classes, n=30 * n_classes)
     X = FORMS[form](X)
-    evaluation = problem_of(EXACT, X, y).evaluate({"C": 2.0}, tol=1e-10)
+    evaluation = problem_of(EXACT, X, y).evaluate({"C": 2.0}, Effort(1e-10))
     estimator = clone(EXACT).set_params(C=2.0)
     theirs = cross_val_predict(estimator, X, y, cv=CV, method="decision_function")
     assert evaluation.converged
@@ -106,7 +106,7 @@ def test_single_precision_is_good_enough(monkeypatch, preconditioner):
     monkeypatch.setattr(linear, "MANY", 0)
     X, y = data_of(5, n=200)
     problem = problem_of(EXACT, X, y)
-    coarse, exact = (problem.evaluate({"C": 1.0}, tol=tol) for tol in (1e-4, 1e-10))
+    coarse, exact = (problem.evaluate({"C": 1.0}, Effort(tol)) for tol in (1e-4, 1e-10))
     assert coarse.converged
     for a, b in zip(coarse.outputs, exact.outputs, strict=True):
         assert_allclose(a, b, atol=5e-3)
@@ -116,7 +116,7 @@ def test_single_precision_is_good_enough(monkeypatch, preconditioner):
 
 def test_more_features_than_rows(preconditioner):
     X, y = data_of(4, n=60, d=90)
-    found = problem_of(EXACT, X, y).refit({"C": 0.5}, 1e-9, None).weights
+    found = np.array([s.weights for s in problem_of(EXACT, X, y).refit({"C": 0.5}, Effort(1e-9))])
     theirs = clone(EXACT).set_params(C=0.5).fit(X, y)
     assert_allclose(found[:, :-1], theirs.coef_, atol=1e-5)
 
@@ -126,7 +126,8 @@ def test_threads_give_the_same_outputs(monkeypatch):
     X, y = data_of(5, n=400)
     for form in FORMS.values():
         one, two = (
-            problem_of(EXACT, form(X), y, n_jobs=n).evaluate({"C": 1.0}, tol=1e-9) for n in (1, 2)
+            problem_of(EXACT, form(X), y, n_jobs=n).evaluate({"C": 1.0}, Effort(1e-9))
+            for n in (1, 2)
         )
         for a, b in zip(one.outputs, two.outputs, strict=True):
             assert_allclose(a, b, atol=1e-6)
@@ -196,11 +197,11 @@ def test_gradients_through_transformers_inside_the_folds():
 def test_rates_are_the_derivatives_of_outputs(preconditioner):
     X, y = data_of(4)
     problem = problem_of(EXACT, X, y)
-    here = problem.evaluate({"C": 0.5}, tol=1e-13)
+    here = problem.evaluate({"C": 0.5}, Effort(1e-13))
     rates, state = here.rates()
     h = 1e-4
     low, high = (
-        problem.evaluate({"C": 0.5 * np.exp(s)}, tol=1e-13, warm=here.state) for s in (-h, h)
+        problem.evaluate({"C": 0.5 * np.exp(s)}, Effort(1e-13), warm=here.state) for s in (-h, h)
     )
     for rate, a, b in zip(rates, low.outputs, high.outputs, strict=True):
         assert_allclose(rate, (b - a) / (2 * h), rtol=1e-4, atol=1e-6)
@@ -277,15 +278,15 @@ def test_the_search_keeps_to_its_time():
     assert len(search.cv_results_["params"]) == 1
     ended = Budget()
     ended.stop()
-    assert not problem_of(EXACT, X, y).evaluate({"C": 1.0}, tol=1e-9, budget=ended).converged
+    assert not problem_of(EXACT, X, y).evaluate({"C": 1.0}, Effort(1e-9, ended)).converged
 
 
 def test_training_that_starts_at_the_solution_is_told():
     X, y = data_of(4, n=120)
     problem = problem_of(EXACT, X, y)
-    there = problem.evaluate({"C": 1.0}, tol=1e-6)
-    assert problem.evaluate({"C": 1.0}, tol=1e-2, warm=there.state, path=True).still
-    assert not problem.evaluate({"C": 9.0}, tol=1e-2, warm=there.state, path=True).still
+    there = problem.evaluate({"C": 1.0}, Effort(1e-6))
+    assert problem.evaluate({"C": 1.0}, Effort(1e-2), warm=there.state, path=True).still
+    assert not problem.evaluate({"C": 9.0}, Effort(1e-2), warm=there.state, path=True).still
 
 
 def test_separable_classes_end_with_a_warning_at_the_bound():

@@ -7,6 +7,8 @@ import pytest
 from helpers import Differentiated, quick
 from sklearn.svm import SVC
 
+from hypermargin._core.budget import Effort
+
 
 def balanced_problem(n: int, seed: int, share: float = 0.3):
     rng = np.random.default_rng(seed)
@@ -20,7 +22,7 @@ def test_no_row_is_free_by_a_rounding_error(n, share):
     X, y = balanced_problem(n, n, share)
     problem = Differentiated(SVC(class_weight="balanced"), X, y, tuned=["C", "gamma"])
     for C in (1e-5, 1e-3):
-        for start in problem.evaluate({"C": C, "gamma": 0.3}, tol=1e-3).state.values():
+        for start in problem.evaluate({"C": C, "gamma": 0.3}, Effort(1e-3)).state.values():
             width = start.upper - start.lower
             room = np.minimum(start.beta - start.lower, start.upper - start.beta)
             assert ((room == 0.0) | (room > 1e-9 * width)).all()

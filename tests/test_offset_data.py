@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, SVR
 
 from hypermargin import KernelSVC, KernelSVR
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 
@@ -25,7 +25,7 @@ def problem_of(estimator, X, y, rank=None):
 
 def outputs(estimator, X, y, rank=None, tol=1e-2):
     """Return the outputs of all folds at a tolerance for which single precision may do."""
-    evaluation = problem_of(estimator, X, y, rank).evaluate({}, tol=tol)
+    evaluation = problem_of(estimator, X, y, rank).evaluate({}, Effort(tol))
     assert evaluation.converged
     return np.concatenate(evaluation.outputs)
 

@@ -25,7 +25,8 @@ from sklearn.svm import SVC, SVR, NuSVC
 from sklearn.utils.validation import check_is_fitted
 
 from hypermargin import GradientSearchCV
-from hypermargin.problems.base import Solution
+from hypermargin._core.budget import Effort
+from hypermargin.problems.base import Expansion
 from hypermargin.search.refit import can_install, solved_by
 
 NAMES = np.array(["pear", "apple", "fig", "quince"], dtype=object)
@@ -71,14 +72,14 @@ def solutions_of(machine, y=None):
     table = machine.dual_coef_.toarray() if machine._sparse else machine.dual_coef_
     rows, bias = machine.support_, machine.intercept_
     if len(table) == 1:  # the machine's own signs are ours
-        return [Solution(rows, table[0], bias[0], int(np.max(machine.n_iter_)))]
+        return [Expansion(rows, table[0], bias[0], iterations=int(np.max(machine.n_iter_)))]
     numbers = np.searchsorted(machine.classes_, np.asarray(y)[rows])
     found = []
     for p, (i, j) in enumerate(combinations(range(len(machine.classes_)), 2)):
         first, second = numbers == i, numbers == j
         part = np.concatenate([rows[first], rows[second]])
         beta = -np.concatenate([table[j - 1, first], table[i, second]])
-        found.append(Solution(part, beta, -bias[p], int(machine.n_iter_[p])))
+        found.append(Expansion(part, beta, -bias[p], iterations=int(machine.n_iter_[p])))
     return found
 
 
@@ -249,7 +250,7 @@ def random_solutions(rng, n, n_classes, size=9):
     """Return machines on landmarks of any class, with coefficients of either sign."""
     landmarks = rng.permutation(n)[:size]
     n_machines = max(1, n_classes * (n_classes - 1) // 2)
-    return [Solution(landmarks, rng.normal(size=size), rng.normal(), 1) for _ in range(n_machines)]
+    return [Expansion(landmarks, rng.normal(size=size), rng.normal()) for _ in range(n_machines)]
 
 
 def outputs_of(solutions, K):
@@ -289,7 +290,7 @@ def test_rows_without_weight_keep_their_numbers():
     weight = np.where(np.arange(len(y)) < 15, 0.0, 1.0)
     theirs = make_machine(2, "linear").fit(X[15:], y[15:])
     solution = solutions_of(theirs)[0]
-    moved = Solution(solution.rows + 15, solution.beta, solution.bias, solution.iterations)
+    moved = Expansion(solution.rows + 15, solution.beta, solution.bias)
     for kernel, data in (("linear", X), ("precomputed", linear_kernel(X))):
         mine = install(make_machine(2, kernel), data, y, weight, [moved])
         assert_array_equal(mine.support_, theirs.support_ + 15)
@@ -301,14 +302,14 @@ def test_own_solutions_predict_like_a_cold_fit(n_classes):
     X, y = make_problem(n_classes)
     machine = make_machine(n_classes, gamma=0.3)
     fold = Differentiated(machine, X, y)
-    evaluation = fold.evaluate({"C": 2.0}, tol=1e-9)
+    evaluation = fold.evaluate({"C": 2.0}, Effort(1e-9))
     test, outputs = evaluation.test[0], evaluation.outputs[0]
     K = rbf_kernel(X[test], X, gamma=0.3)
     solutions = []
     for c in range(outputs.shape[1]):
         s = evaluation.state[0, c]
         np.testing.assert_allclose(K[:, s.rows] @ s.beta[0] + s.bias[0], outputs[:, c], atol=1e-6)
-        solutions.append(Solution(s.rows, s.beta[0], s.bias[0], 1))
+        solutions.append(Expansion(s.rows, s.beta[0], s.bias[0]))
     kept = np.setdiff1d(np.arange(len(y)), test)
     weight = np.isin(np.arange(len(y)), kept).astype(float)
     mine = install(clone(machine), X, y, weight, solutions)

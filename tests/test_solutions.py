@@ -12,13 +12,12 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR
 
-from hypermargin._core.budget import Budget, Workers
+from hypermargin._core.budget import Budget, Effort, Workers
 from hypermargin.kernels.gram import Gram
 from hypermargin.kernels.points import Points
 from hypermargin.kernels.precomputed import Precomputed
 from hypermargin.losses.base import Dual
 from hypermargin.methods.objective import validation_loss
-from hypermargin.problems.exact.block import Effort
 from hypermargin.problems.exact.train import Start, Trained, train
 
 
@@ -103,7 +102,7 @@ def test_out_of_fold_outputs_are_those_of_the_estimator(estimator, n_classes):
     X, y = make_data(n_classes if isinstance(estimator, SVC) else 0, n=120)
     weight = np.random.default_rng(1).uniform(0.2, 2.0, len(y))
     problem = Differentiated(estimator, X, y, sample_weight=weight)
-    evaluation = problem.evaluate({}, tol=1e-7)
+    evaluation = problem.evaluate({}, Effort(1e-7))
     adapter, classes = problem.model.adapter, problem.prepared.targets.classes
     for fold, (train_rows, test) in enumerate(problem.prepared.splits):
         model = estimator.fit(X[train_rows], y[train_rows], sample_weight=weight[train_rows])
@@ -133,7 +132,7 @@ def test_few_rows_start_many_without_having_seen_their_validation_rows():
     problem = Differentiated(SVC(), X, y, tuned=["C", "gamma"])
     params = {"C": 2.0, "gamma": 0.3}
     few = np.arange(len(y)) % 2 == 0
-    coarse = problem.prepared.problem.evaluate(params, tol=1e-8, rows=few)
+    coarse = problem.prepared.problem.evaluate(params, Effort(1e-8), rows=few)
     for start in coarse.state.values():
         for fold, beta in zip(start.folds, start.beta, strict=True):
             used = start.rows[beta != 0]
@@ -224,7 +223,7 @@ def test_loose_and_threaded_training_is_near_the_exact_one(estimator, n_classes,
     expected = problem.evaluate(params).outputs
     problem.prepared.problem.workers = Workers(workers)
     problem.prepared.problem.release()
-    loose = problem.evaluate(params, tol=1e-3)
+    loose = problem.evaluate(params, Effort(1e-3))
     for a, b in zip(loose.outputs, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-2)
     value, delta = validation_loss(loose, problem.criterion, problem.prepared, problem.weight)
@@ -243,7 +242,7 @@ def test_evaluations_side_by_side_are_those_of_one_after_the_other():
     points = [{"C": c, "gamma": g} for c in (0.5, 5.0, 50.0) for g in (0.05, 0.5, 5.0)]
 
     def outputs(params):
-        found = problem.of_thread().evaluate(params, tol=1e-3).outputs
+        found = problem.of_thread().evaluate(params, Effort(1e-3)).outputs
         return np.concatenate(found)
 
     alone = [outputs(params) for params in points]
@@ -255,8 +254,8 @@ def test_the_same_point_at_a_finer_tolerance_uses_the_rows_that_are_there():
     X, y = make_data(2, n=1500)
     problem = Differentiated(SVC(), X, y, tuned=["C", "gamma"])
     params = {"C": 3.0, "gamma": 0.4}
-    loose = problem.evaluate(params, tol=1e-2)
-    finer = problem.evaluate(params, warm=loose.state, tol=1e-3).outputs
+    loose = problem.evaluate(params, Effort(1e-2))
+    finer = problem.evaluate(params, Effort(1e-3), warm=loose.state).outputs
     cold = problem.evaluate(params).outputs
     for a, b in zip(finer, cold, strict=True):
         np.testing.assert_allclose(a, b, atol=5e-3)

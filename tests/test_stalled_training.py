@@ -7,7 +7,7 @@ from sklearn.model_selection import KFold
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 
@@ -16,7 +16,7 @@ def evaluated(machine, X, y):
     splits = list(KFold(3, shuffle=True, random_state=0).split(X))
     prepared = prepare(read_model(machine), X, y, splits, {}, [], 1e9, Workers(1))
     tol = 1e-3 * prepared.targets.scale
-    evaluation = prepared.problem.evaluate({}, tol=tol)
+    evaluation = prepared.problem.evaluate({}, Effort(tol))
     return evaluation, max(start.iterations.max() for start in evaluation.state.designs.values())
 
 

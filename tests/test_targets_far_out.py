@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.svm import SVR
 
 from hypermargin import KernelSVR
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin._core.spread import deviation, typical_deviation
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
@@ -26,7 +26,7 @@ REGRESSORS = {
 def outputs(estimator, X, y, splits, rank=None, tol=1e-3):
     """Return the outputs of all folds."""
     prepared = prepare(read_model(estimator), X, y, splits, {}, [], 1e9, Workers(1), rank)
-    evaluation = prepared.problem.evaluate({}, tol=tol)
+    evaluation = prepared.problem.evaluate({}, Effort(tol))
     assert evaluation.converged
     return [part[:, 0] for part in evaluation.outputs]
 

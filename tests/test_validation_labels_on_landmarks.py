@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from hypermargin import GradientSearchCV
-from hypermargin._core.budget import Workers
+from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 
@@ -20,7 +20,7 @@ def outputs_of(estimator, X, y, folds, rank):
     """Return what the models of the folds say of their validation rows."""
     model = read_model(estimator)
     problem = prepare(model, X, y, folds, {}, ["C"], 1e9, Workers(1), rank=rank, seed=0).problem
-    return problem.evaluate({"C": 1.5}, tol=1e-10).outputs
+    return problem.evaluate({"C": 1.5}, Effort(1e-10)).outputs
 
 
 def relabelled(y, rows, rng):

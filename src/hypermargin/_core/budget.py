@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
@@ -70,6 +72,27 @@ class Budget:
         endless = Budget()
         endless._stopped = self._stopped
         return endless
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How far machines are trained.
+
+    `tol` has one meaning in every problem: how far a machine may stay from its optimum, in a unit
+    in which one that is not trained is off by about one (`unit` is that of the targets, where folds
+    have their own).  When the budget ends, machines stop where they are.  A `rough` one may stop
+    early: it is for looks.
+    """
+
+    tol: float
+    budget: Budget = field(default_factory=lambda: Budget())
+    rough: bool = False
+    unit: np.ndarray | float = 1.0
+
+    @property
+    def gap(self) -> np.ndarray:
+        """The tolerance in units of the targets."""
+        return np.asarray(self.tol * self.unit)
 
 
 class cached(Generic[T]):

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from .._core.budget import Budget, Workers
+from .._core.budget import Budget, Effort, Workers
 from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.input import check_square
@@ -28,7 +28,7 @@ from ..criteria.probability import agreeing
 from ..kernels import KERNELS
 from ..kernels.points import Points
 from ..losses import CLASSIFICATION, REGRESSION
-from ..problems.base import Design, Fold, Solution
+from ..problems.base import Design, Expansion, Fold
 from ..problems.exact.problem import CrossValidation
 
 BLOCK = 2_000_000  # kernel values that are computed at a time
@@ -75,9 +75,8 @@ class _KernelMachine(BaseEstimator):
             Workers(1),
         )
         try:
-            found = problem.solutions(
-                None, weight, {}, self.tol, *vars(self).get("_start", (None,))
-            )
+            state, budget = vars(self).get("_start", (None, Budget()))
+            found = problem.refit({}, Effort(self.tol, budget), state, weight=weight)
         finally:
             problem.release()
         if not all(solution.converged for solution in found):
@@ -101,7 +100,7 @@ class _KernelMachine(BaseEstimator):
         if not weight.any():
             raise ValueError("sample_weight is zero for all rows; give some of them weight.")
 
-    def _keep(self, X: Any, found: list[Solution], values: dict[str, float]) -> None:
+    def _keep(self, X: Any, found: list[Expansion], values: dict[str, float]) -> None:
         support = np.unique(np.concatenate([s.rows[s.beta != 0] for s in found]))
         self.support_ = support.astype(np.intp)
         self.dual_coef_ = np.zeros((len(found), len(support)))

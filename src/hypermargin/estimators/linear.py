@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from .._core.budget import Workers
+from .._core.budget import Effort, Workers
 from ..adapters.base import Targets
 from ..adapters.linear import LinearClassifierAdapter, LinearRegressorAdapter
 from ..adapters.model import register
@@ -60,13 +60,14 @@ class _LinearMachine(BaseEstimator):
             bias_penalty=bias_penalty,
             whole=Fold(rows[:0], weight),
         )
-        found = problem.refit({}, self.tol, None)
-        if not found.converged:
+        found = problem.refit({}, Effort(self.tol))
+        if not all(solution.converged for solution in found):
             raise FloatingPointError(
                 f"training did not converge; scale the data, lower C={self.C} or raise "
                 f"tol={self.tol}."
             )
-        adapter.install(self, found.weights, found.iterations, targets, X.dtype)
+        weights, made = np.array([s.weights for s in found]), max(s.iterations for s in found)
+        adapter.install(self, weights, made, targets, X.dtype)
 
     def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
         if not weight.any():

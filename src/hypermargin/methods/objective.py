@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.budget import Budget, OutOfTime
+from .._core.budget import Budget, Effort, OutOfTime
 from .._core.space import Params, Space
 from ..adapters.base import Targets
 from ..adapters.prepare import Prepared
@@ -253,11 +253,9 @@ class Level:
             budget.check()
             evaluation = problem.evaluate(
                 params,
-                tol=tol,
+                Effort(tol, budget, rough),
                 warm=warm,
                 rows=self.rows,
-                budget=budget,
-                max_iter=20 * self.n_rows if rough else None,
                 **how,
             )
             if not evaluation.converged:

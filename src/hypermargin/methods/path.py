@@ -9,7 +9,7 @@ import numpy as np
 
 from ..adapters.base import Targets
 from ..adapters.model import Model
-from ..problems.linear.problem import State
+from ..problems.linear.part import State
 from .base import Curve, Method
 from .objective import Objective, SearchEnded
 from .walk import Walk, not_alone

@@ -12,7 +12,8 @@ from .._core.space import Params
 from ..adapters.base import Targets
 from ..adapters.model import Model
 from ..problems.base import Evaluation
-from ..problems.linear.problem import LinearCrossValidation, State
+from ..problems.linear.part import State
+from ..problems.linear.problem import LinearCrossValidation
 from .objective import Objective, Visit, validation_loss
 
 Place = float | np.ndarray  # the logarithm of the cost, or one for each machine

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .._core.budget import Budget, Workers, one_blas_thread
+from .._core.budget import Budget, Effort, Workers, one_blas_thread
 from .._core.space import Dimension, Params
 from ..kernels.base import Kernel
 from ..kernels.gram import RowStore
@@ -107,9 +107,17 @@ def _gone(*_: Any) -> Any:
     raise RuntimeError("only the outputs of this evaluation were kept.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A trained machine: its output at x is sum_k beta_k K(x, X[rows_k]) + bias.
+    """A machine that is trained on all rows."""
+
+    iterations: int = 1
+    converged: bool = True
+
+
+@dataclass(frozen=True)
+class Expansion(Solution):
+    """Its output at x is sum_k beta_k K(x, X[rows_k]) + bias.
 
     The rows may be of either class, the coefficients of either sign.
     """
@@ -117,8 +125,6 @@ class Solution:
     rows: np.ndarray
     beta: np.ndarray
     bias: float
-    iterations: int
-    converged: bool = True
 
 
 def _middle(fold: Fold, column: Column) -> float:
@@ -168,12 +174,10 @@ class Problem:
     def evaluate(
         self,
         params: Params,
+        effort: Effort,
         *,
-        tol: float,
         warm: Any = None,
         rows: np.ndarray | None = None,
-        budget: Budget | None = None,
-        max_iter: int | None = None,
     ) -> Evaluation:
         """Train all folds at `params` and return the outputs on their validation rows.
 
@@ -181,16 +185,28 @@ class Problem:
         ----------
         params : dict
             Hyperparameters by name; those not named keep the estimator's own value.
-        tol : float
-            How exactly every machine is trained, in units of the targets that it is trained on.
+        effort : Effort
+            How far every machine is trained; where its budget ends, `converged` is False.
         warm : dict, optional
             `state` of an earlier evaluation, on the same or on fewer rows.
         rows : ndarray of bool, optional
             Which rows of the data take part, in training and in validation.
-        budget : Budget, optional
-            When it ends, machines stop where they are; `converged` then is False.
-        max_iter : int, optional
-            Most steps per machine.
+        """
+        raise NotImplementedError
+
+    def refit(
+        self,
+        params: Params,
+        effort: Effort,
+        warm: Any = None,
+        *,
+        weight: np.ndarray | None = None,
+        points: Any = None,
+    ) -> Sequence[Solution]:
+        """Train one machine per column on all rows, beginning with `state` of an evaluation.
+
+        `weight` are the weights of the rows, where the problem does not know them; `points` the
+        rows in the user's order, if they are not those of the (only) design here.
         """
         raise NotImplementedError
 
@@ -250,6 +266,7 @@ class KernelProblem(Problem):
     of the latest evaluation can be used; an older one raises an error.
     """
 
+    refit: Callable[..., list[Expansion]]
     sums_to_zero: ClassVar[bool]  # whether the coefficients of a machine with a bias do
 
     def __init__(
@@ -289,22 +306,6 @@ class KernelProblem(Problem):
         self.units = np.ones(len(self.folds))
         if not self.loss.classifies:
             self.units = self.spreads.max(axis=1)
-
-    def solutions(
-        self,
-        points: Points | None,
-        weight: np.ndarray,
-        params: Params,
-        tol: float,
-        warm: Any,
-        budget: Budget | None = None,
-    ) -> list[Solution]:
-        """Train one machine per column on all rows, as far as that goes until the budget ends.
-
-        `points` are the rows in the user's order, if they are not those of the (only) design here;
-        `warm` is the state of an evaluation.
-        """
-        raise NotImplementedError
 
     def in_single(self, points: Points, params: Params, tol: float) -> bool:
         """Whether kernel values in single precision are exact enough.

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, validate_data
 
-from .._core.budget import Budget
+from .._core.budget import Budget, Effort
 from .._core.warn import warn
 from ..adapters.linear import LinearAdapter
 from ..adapters.model import Model, read_model
@@ -138,13 +138,15 @@ def _install(model: Model, run: Run, record: Record, X: Any, budget: Budget) -> 
         return False
     assert isinstance(prepared.problem, LinearCrossValidation)
     problem = prepared.problem
-    found = problem.refit(run.point(record), float(model.machine.tol), record.state, budget)
-    if not found.converged:
+    effort = Effort(float(model.machine.tol), budget)
+    found = problem.refit(run.point(record), effort, record.state)
+    if not all(solution.converged for solution in found):
         if not budget.expired():
             return False
         _warn_unfinished(budget)
     dtype = problem.designs[0].points.dtype
-    adapter.install(model.machine, found.weights, found.iterations, prepared.targets, dtype)
+    weights, made = np.array([s.weights for s in found]), max(s.iterations for s in found)
+    adapter.install(model.machine, weights, made, prepared.targets, dtype)
     validate_data(model.machine, X, skip_check_array=True)
     return True
 

@@ -16,7 +16,7 @@ from sklearn.utils import indexable
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import _check_sample_weight
 
-from .._core.budget import Workers
+from .._core.budget import Effort, Workers
 from .._core.space import Hyperparameter, Params
 from ..adapters.base import Targets
 from ..adapters.folds import draw_folds
@@ -123,7 +123,7 @@ def value_and_grad(
     weight = _check_sample_weight(sample_weight, np.empty((prepared.n_rows, 1)))
     check_defined(chosen, prepared.targets, [test for _, test in prepared.splits], weight, pooled)
     point = {h.own: h.value(np.array(each, dtype=float)) for h, each in named}
-    evaluation = prepared.problem.evaluate(point, tol=tol)
+    evaluation = prepared.problem.evaluate(point, Effort(tol))
     if not evaluation.converged:
         warnings.warn(
             f"Training did not converge at {dict(params)}; scale the data.",

@@ -22,11 +22,11 @@ from sklearn import get_config
 from sklearn.svm import SVC, SVR
 from sklearn.svm._base import BaseLibSVM
 
-from .._core.budget import Budget
+from .._core.budget import Budget, Effort
 from .._core.space import Params
 from ..adapters.prepare import Prepared
 from ..kernels.points import Points
-from ..problems.base import KernelProblem, Solution
+from ..problems.base import Expansion, KernelProblem
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 FINEST = 1e-9  # tolerance in units of the targets' spread below which rounding begins
@@ -35,7 +35,7 @@ PAIRS_A_SECOND = 1e8  # that libsvm makes on one row; on more rows fewer
 SOLVERS = ("_dense_fit", "_sparse_fit")  # the two methods of a machine that call libsvm
 
 
-Solver = Callable[[Any, np.ndarray, np.ndarray], Sequence[Solution]]
+Solver = Callable[[Any, np.ndarray, np.ndarray], Sequence[Expansion]]
 
 
 def can_install(estimator: Any) -> bool:
@@ -62,7 +62,7 @@ def solved_by(estimator: Any, solver: Solver) -> Iterator[None]:
         One that `can_install` accepts.
     solver : callable
         Takes X, y (class numbers for SVC) and the weights of the rows as `fit` hands them to
-        libsvm, and returns one Solution per pair (i, j), i < j, of the classes, a positive output
+        libsvm, and returns one Expansion per pair (i, j), i < j, of the classes, a positive output
         speaking for class j; a single one for SVR.
     """
 
@@ -77,7 +77,7 @@ def solved_by(estimator: Any, solver: Solver) -> Iterator[None]:
             del vars(estimator)[name]
 
 
-def _store(estimator: Any, X: Any, y: np.ndarray, solutions: Sequence[Solution]) -> None:
+def _store(estimator: Any, X: Any, y: np.ndarray, solutions: Sequence[Expansion]) -> None:
     """Set what libsvm's solver would set; `y` holds class numbers for SVC."""
     if isinstance(estimator, SVC):
         classes, n_classes, sign = y.astype(np.intp), len(estimator.classes_), -1.0
@@ -98,7 +98,7 @@ def _store(estimator: Any, X: Any, y: np.ndarray, solutions: Sequence[Solution])
 
 
 def _arrange(
-    classes: np.ndarray, n_classes: int, solutions: Sequence[Solution]
+    classes: np.ndarray, n_classes: int, solutions: Sequence[Expansion]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the support rows in libsvm's order, their number per class, and coefficients.
 
@@ -182,7 +182,7 @@ class OwnSolver:
         self.machine, self.budget = machine, budget
         self.converged = False
 
-    def __call__(self, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> list[Solution]:
+    def __call__(self, X: Any, y: np.ndarray, sample_weight: np.ndarray) -> list[Expansion]:
         prepared, machine, params = self.prepared, self.machine, self.params
         weight = np.asarray(sample_weight, dtype=float) if len(sample_weight) else np.ones(len(y))
         if prepared.targets.classes is not None:
@@ -198,7 +198,8 @@ class OwnSolver:
         # libsvm's tolerance is in the unit that targets have, ours in that of their spread
         tol = float(machine.tol) * min(1.0, 1.0 / prepared.targets.scale)
         points = None if shared else Points.of(X)
-        found = problem.solutions(points, weight, values, max(tol, FINEST), self.state, self.budget)
+        effort = Effort(max(tol, FINEST), self.budget)
+        found = problem.refit(values, effort, self.state, weight=weight, points=points)
         self.converged = all(solution.converged for solution in found)
         return found
 

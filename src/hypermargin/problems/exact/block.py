@@ -6,8 +6,6 @@ the gap where pairs stall.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..._core.budget import Budget
@@ -20,24 +18,8 @@ NEWTON_EVERY = 3  # pairs per row between two Newton steps
 PATIENCE = 100  # pairs per row before gaps are asked to shrink; libsvm never stops before that
 SINGULAR = 6_000  # free rows of all rounds on singular blocks that count as one
 JITTER = 1e-10  # on the diagonal of a block that is singular, in units of it
+LOOK_PAIRS = 20  # per row, that a look makes at most
 POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How exactly to train, and when to stop.
-
-    `tol` is the gap to reach, in a unit that every fold has of its own.
-    """
-
-    tol: float
-    budget: Budget
-    max_iter: int | None = None
-    unit: np.ndarray | float = 1.0
-
-    @property
-    def gap(self) -> np.ndarray:
-        return np.asarray(self.tol * self.unit)
 
 
 def free_rows(beta: np.ndarray, dual: Dual) -> np.ndarray:

@@ -24,13 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.budget import Budget, one_blas_thread
+from ..._core.budget import Budget, Effort, one_blas_thread
 from ..._core.space import Params, same
 from ...kernels.gram import Columns, Gram, borrowed
 from ...kernels.points import Points
 from ...losses.base import Dual
-from ..base import MANY, SAMPLE, Evaluation, KernelProblem, Solution
-from .block import Effort
+from ..base import MANY, SAMPLE, Evaluation, Expansion, KernelProblem
 from .saddle import SaddleSystem
 from .small import Squad, adjoints, feasible_start, is_for_squads, outputs_of_columns, shared
 from .state import State, WarmStart, merged
@@ -73,15 +72,12 @@ class CrossValidation(KernelProblem):
     def evaluate(
         self,
         params: Params,
+        effort: Effort,
         *,
-        tol: float,
         warm: State | None = None,
         rows: np.ndarray | None = None,
-        budget: Budget | None = None,
-        max_iter: int | None = None,
     ) -> Evaluation:
         self._latest = None
-        effort = Effort(tol, budget or Budget(), max_iter)
         with one_blas_thread():
             parts = [
                 _TrainedDesign(self, number, view, params, effort, warm)
@@ -99,30 +95,32 @@ class CrossValidation(KernelProblem):
         )
         return self._moved(evaluation, params)
 
-    def solutions(
+    def refit(
         self,
-        points: Points | None,
-        weight: np.ndarray,
         params: Params,
-        tol: float,
-        warm: State | None,
-        budget: Budget | None = None,
-    ) -> list[Solution]:
+        effort: Effort,
+        warm: State | None = None,
+        *,
+        weight: np.ndarray | None = None,
+        points: Points | None = None,
+    ) -> list[Expansion]:
+        assert weight is not None
         whole = self._on_all_rows(points, weight)
         whole._views = None
         start = None if warm is None else merged(warm, len(weight))
         if self.loss.linear:  # a system is solved or not
-            budget = None
-        evaluation = whole.evaluate(params, tol=tol, warm=start, budget=budget)
+            effort = replace(effort, budget=Budget())
+        evaluation = whole.evaluate(params, effort, warm=start)
         state = [evaluation.state[0, c] for c in range(len(self.columns))]
         done = evaluation.converged
         design = whole.designs[0]
         place = np.argsort(design.rows, kind="stable")
 
-        def solution(s: WarmStart) -> Solution:
+        def solution(s: WarmStart) -> Expansion:
             points = design.points.take(place[s.rows])
             bias = float(s.bias[0]) + self.kernel.bias_back(points, s.beta[0])
-            return Solution(s.rows, s.beta[0], bias, int(s.iterations[0]), done)
+            made = int(s.iterations[0])
+            return Expansion(s.rows, s.beta[0], bias, iterations=made, converged=done)
 
         return [solution(s) for s in state]
 
@@ -186,8 +184,9 @@ class _TrainedDesign:
 
     def _is_stuck(self) -> bool:
         """Whether gaps are open that neither the clock nor a limit has left open."""
-        rough = self.effort.max_iter is not None
-        return not rough and not self.converged.all() and not self.effort.budget.expired()
+        return (
+            not self.effort.rough and not self.converged.all() and not self.effort.budget.expired()
+        )
 
     def _check_bounds(self) -> None:
         """Say so if coefficients are at bounds that no minimum of a convex problem can reach."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.budget import cached
+from ..._core.budget import Effort, cached
 from ..._core.compiled import add, add_rows, compiled, dot
 from ...kernels.gram import Gram, borrowed
 from ...losses.base import Dual
-from .block import CHUNK, POLISHED, Effort
+from .block import CHUNK, LOOK_PAIRS, POLISHED
 from .smo import make_feasible, optimality, smo_on_rows
 from .train import MOST, WHOLE, Start, likely, spread, units
 
@@ -193,7 +193,7 @@ class Squad:
         todo = self.gap > tol
         rough = np.maximum(tol, 0.05 * np.minimum(self.gap, self.unit[:, None]))
         goal = np.where(self.settled[:, None], tol, rough)
-        limit = min(self.effort.max_iter or CHUNK, CHUNK)
+        limit = min(LOOK_PAIRS * len(self.gram), CHUNK) if self.effort.rough else CHUNK
 
         def improve(part: np.ndarray) -> None:
             size = int(sizes[part].max())

@@ -13,15 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from ..._core.budget import Effort
 from ..._core.spread import typical_deviation
 from ...kernels.gram import Columns, Gram
 from ...losses.base import Dual
-from .block import CHUNK, NEWTON_EVERY, POLISHED, Block, Effort, free_rows
+from .block import CHUNK, LOOK_PAIRS, NEWTON_EVERY, POLISHED, Block, free_rows
 from .saddle import SaddleSystem
 from .smo import make_feasible, optimality, slopes, smo_on_rows
 
 TRIES = 4  # on the same rows without a gap of half the size, before machines are given up
 PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
+MOST_STEPS = 100  # of Newton's method on a soft loss
 WHOLE = 600  # with at most so many rows there is no point in a working set
 MOST = 0.7  # a working set of so large a part of the rows may as well be all of them
 NEAR = 0.1  # rows so close to a violation, in units of the target, are taken along
@@ -139,8 +141,7 @@ def _solve_soft(gram: Gram, members: np.ndarray, dual: Dual, effort: Effort) -> 
             return
         K = gram.block(members[rows], members[rows]).astype(float)
         machine = _SoftMachine(K, of_fold(dual, f, rows))
-        most = min(effort.max_iter or 100, 100)  # elsewhere it counts pairs, which cost less
-        while steps[f] < most and not effort.budget.expired():
+        while steps[f] < MOST_STEPS and not effort.budget.expired():
             steps[f] += 1
             moved[f] = machine.step()
             if moved[f] <= effort.tol:
@@ -259,7 +260,7 @@ class _Team:
 
     def run(self, effort: Effort) -> None:
         """Optimise on working sets until no row outside violates its condition in any fold."""
-        limit = PATIENCE if effort.max_iter is None else effort.max_iter
+        limit = LOOK_PAIRS * len(self.gram) if effort.rough else PATIENCE
         W = self._first()
         if not len(W):  # targets that are all equal leave nothing to begin with
             self.refresh(list(range(self.n_folds)))

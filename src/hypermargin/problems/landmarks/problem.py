@@ -26,18 +26,18 @@ machine, and a loss meets cotangents on its dual's data, as in the exact problem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..._core.budget import Budget, OutOfTime, Workers, one_blas_thread
+from ..._core.budget import Budget, Effort, OutOfTime, Workers, one_blas_thread
 from ..._core.space import Params
 from ...kernels.base import Kernel
 from ...kernels.gram import RowStore
 from ...kernels.points import Points
 from ...losses.base import FIELDS, Dual, Loss, Rows
-from ..base import SAMPLE, Column, Design, Evaluation, Fold, KernelProblem, Solution
+from ..base import SAMPLE, Column, Design, Evaluation, Expansion, Fold, KernelProblem
 from .features import Features
 from .newton import MOST_NEWTON, Newton, SmoothDual
 
@@ -148,31 +148,29 @@ class LowRankCrossValidation(KernelProblem):
     def evaluate(
         self,
         params: Params,
+        effort: Effort,
         *,
-        tol: float,
         warm: LandmarkState | None = None,
         rows: np.ndarray | None = None,
-        budget: Budget | None = None,
-        max_iter: int | None = None,
     ) -> Evaluation:
-        """Train all folds; `tol` bounds the last step of the outputs, `max_iter` counts steps.
+        """Train all folds; the tolerance bounds the last step of the outputs.
 
         In the exact problem it bounds the largest violation of all rows.  A step says how far off
         the rows are on average, which is much less.
         """
         self._latest = None
-        budget = budget or Budget()
-        most = min(MOST_NEWTON, max_iter or MOST_NEWTON)
-        step = STEP * tol * min(1.0, self.smoothing / SMOOTHING)  # sharp corners are soon crossed
+        step = (
+            STEP * effort.tol * min(1.0, self.smoothing / SMOOTHING)
+        )  # sharp corners are soon crossed
         with one_blas_thread():
             parts = [
-                _Group(self, number, group, params, rows, budget)
+                _Group(self, number, group, params, rows, effort.budget)
                 for number in range(len(self.designs))
                 for group in range(len(self.groups))
                 if self._jobs(number, group)
             ]
             for part in parts:
-                part.train(step, warm or {}, most)
+                part.train(step, warm or {})
         home = {job: part for part in parts for job in part.jobs}
 
         def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
@@ -201,25 +199,29 @@ class LowRankCrossValidation(KernelProblem):
         pairs = [(f, c) for c in columns for f in folds]
         return [(f, c) for f, c in pairs if self.folds[f].trains(self.columns[c])]
 
-    def solutions(
+    def refit(
         self,
-        points: Points | None,
-        weight: np.ndarray,
         params: Params,
-        tol: float,
-        warm: LandmarkState | None,
-        budget: Budget | None = None,
-    ) -> list[Solution]:
+        effort: Effort,
+        warm: LandmarkState | None = None,
+        *,
+        weight: np.ndarray | None = None,
+        points: Points | None = None,
+    ) -> list[Expansion]:
+        assert weight is not None
         whole = self._on_all_rows(points, weight)
         if points is None:  # outputs of the folds are near those on all rows
             warm = {(0, c): start for (f, c), start in (warm or {}).items() if f == 0}
         else:
             warm = None
         self._latest = None
-        evaluation = whole.evaluate(params, tol=max(tol, FINEST), warm=warm, budget=budget)
+        effort = replace(effort, tol=max(effort.tol, FINEST))
+        evaluation = whole.evaluate(params, effort, warm=warm)
         state: Any = evaluation.state
         found = [state[0, c] for c in range(len(self.columns))]
-        return [Solution(s.landmarks, s.alpha, s.bias, 1, evaluation.converged) for s in found]
+        return [
+            Expansion(s.landmarks, s.alpha, s.bias, converged=evaluation.converged) for s in found
+        ]
 
 
 def _in_order(design: Design) -> Design:
@@ -305,13 +307,13 @@ class _Group:
             Q[m, m] = BIAS_PENALTY * self.problem.smoothing * stiffness
         return K, Q
 
-    def train(self, tol: float, warm: LandmarkState, most: int) -> None:
+    def train(self, tol: float, warm: LandmarkState) -> None:
         """Train all machines side by side."""
         self.single = self.problem.in_single(self.points, self.params, tol)
-        self._run(tol, warm, most)
+        self._run(tol, warm)
         if self.single and self._is_rounded(tol):
             self.single = False
-            self._run(tol, warm, most)
+            self._run(tol, warm)
 
     def _is_rounded(self, tol: float) -> bool:
         """Whether outputs in double precision differ, on some of the rows."""
@@ -321,7 +323,7 @@ class _Group:
         exact = block @ A[:m] + (A[m] if self.problem.loss.bias else 0.0)
         return bool((np.abs(exact - self.newton.outputs[at]) > 10 * tol * self.units).any())
 
-    def _run(self, tol: float, warm: LandmarkState, most: int) -> None:
+    def _run(self, tol: float, warm: LandmarkState) -> None:
         self.features = self._features(
             self.points, self.landmarks, self.params, self.store, self.memory
         )
@@ -330,7 +332,7 @@ class _Group:
             start, reach = self._start(warm), self._reach(warm)
         except OutOfTime:
             start, reach = None, self.dual.width
-        self.newton.run(start, reach, tol, most)
+        self.newton.run(start, reach, tol, MOST_NEWTON)
 
     def _features(
         self, points: Points, landmarks: Points, params: Params, store: RowStore, memory: float

@@ -27,7 +27,7 @@ from ...losses.classification import Logistic
 from .bundle import Bundle
 from .lanes import Matrix
 from .loops import LANES
-from .problem import Job, LinearCrossValidation, Part
+from .part import Job, Part
 from .systems import ConjugateGradients
 
 FACTORED = 600  # features up to which the Hessian of each class is factored
@@ -295,7 +295,7 @@ class CoupledPart(Part):
     """The machines of up to eight folds on one design, each with all classes that they know."""
 
     @staticmethod
-    def groups(problem: LinearCrossValidation, folds: list[int]) -> list[list[Job]]:
+    def groups(problem: Any, folds: list[int]) -> list[list[Job]]:
         alike: dict[tuple[int, ...], list[int]] = {}
         for f in folds:
             trained = [problem.fold(f).trains(column) for column in problem.columns]

@@ -16,57 +16,33 @@ X H^-1 X' beta: it costs no more than an adjoint, and serves every criterion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ..._core.budget import Budget, Workers, cached, one_blas_thread
+from ..._core.budget import Budget, Effort, Workers, cached, one_blas_thread
 from ..._core.space import Dimension, Params
-from ...losses.base import Dual, Loss, Rows
-from ...losses.lanes import LaneLoss
-from ..base import Column, Design, Evaluation, Fold, Problem
-from .bundle import Bundle
+from ...losses.base import Loss
+from ..base import Column, Design, Evaluation, Fold, Problem, Solution
 from .lanes import MANY, Matrix, as_matrix
-from .loops import LANES
+from .part import WHOLE, Job, Part, State
 from .systems import FEW
-from .train import train
 
 SINGLE = 1e-5  # tolerances from which single precision is enough
 EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
 FINISH = 1e-3  # Newton's method has this much more for a step or two
 ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
 CACHED = 2**14  # features whose weights, in eight lanes, stay in the processor's cache
-WHOLE = -1  # in the place of a fold's number: the machine on all rows
-
-Job = tuple[int, int]  # number of the fold, of the column
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a machine ended: weights with the bias last, and the coefficients of the user's rows.
-
-    `rate` is the derivative of the weights by the logarithm of the cost, if it is known.
-    """
+class Weights(Solution):
+    """Its output at x is the product of x and the weights, the last of which is the bias."""
 
     weights: np.ndarray
-    beta: np.ndarray | None
-    cost: float
-    rate: np.ndarray | None = None
-
-
-State = dict[Job, Start]
-
-
-@dataclass(frozen=True)
-class Refitted:
-    """Machines on all rows: weights with the bias last, by column, and the most iterations."""
-
-    weights: np.ndarray
-    iterations: int
-    converged: bool
 
 
 @dataclass(frozen=True)
@@ -193,21 +169,18 @@ class LinearCrossValidation(Problem):
     def evaluate(
         self,
         params: Params,
+        effort: Effort,
         *,
-        tol: float,
         warm: State | None = None,
         rows: np.ndarray | None = None,
-        budget: Budget | None = None,
-        max_iter: int | None = None,
         path: bool = False,
     ) -> LinearEvaluation:
-        """Train all folds; `tol` bounds gradients, relative to those of machines that are zero.
+        """Train all folds; the tolerance bounds gradients, relative to those at zero weights.
 
-        With a `max_iter`, whatever it is,
-        training stops early.  With `path` machines are trained as along chu-2015's path, and the
-        evaluation tells whether those of `warm` were good enough.
+        With `path` machines are trained as along chu-2015's path, and the evaluation tells whether
+        those of `warm` were good enough.
         """
-        budget = budget or Budget()
+        tol, budget = effort.tol, effort.budget
         solver = "truncated" if path and self.truncates else self._solver(path)
         # LIBLINEAR's steps are few and long: their number hangs on more digits than single has
         dtype = np.float64 if solver == "truncated" else self._dtype(tol)
@@ -219,7 +192,7 @@ class LinearCrossValidation(Problem):
             ]
 
             def run(part: Part) -> None:
-                part.train(tol, warm or {}, max_iter is not None, path)
+                part.train(tol, warm or {}, effort.rough, path)
 
             with self.workers.clock.phase("train"):
                 self.workers.map(run, parts, budget)
@@ -304,10 +277,16 @@ class LinearCrossValidation(Problem):
         return self._moved(evaluation, params)  # type: ignore[return-value]
 
     def refit(
-        self, params: Params, tol: float, warm: State | None, budget: Budget | None = None
-    ) -> Refitted:
-        """Train on all rows in double precision, as far as that goes until the budget ends."""
-        budget = budget or Budget()
+        self,
+        params: Params,
+        effort: Effort,
+        warm: State | None = None,
+        *,
+        weight: np.ndarray | None = None,
+        points: Any = None,
+    ) -> list[Weights]:
+        """Train on all rows, which the problem knows, in double precision."""
+        tol, budget = effort.tol, effort.budget
         alone = [
             self.part(self, 0, jobs, params, np.float64, None, budget, self._solver(False))
             for jobs in self.part.groups(self, [WHOLE])
@@ -316,9 +295,31 @@ class LinearCrossValidation(Problem):
             tol *= FINISH
         with one_blas_thread():
             self.workers.map(lambda part: part.train(tol, warm or {}), alone, budget)
-        weights = np.array([part.weights(job) for part in alone for job in part.jobs])
-        iterations = max(part.bundle.iterations for part in alone)
-        return Refitted(weights, iterations, all(part.bundle.converged for part in alone))
+        return [
+            Weights(
+                part.weights(job),
+                iterations=part.bundle.iterations,
+                converged=part.bundle.converged,
+            )
+            for part in alone
+            for job in part.jobs
+        ]
+
+    def inner(
+        self, params: Params, weights: Mapping[Job, np.ndarray]
+    ) -> dict[Job, tuple[float, np.ndarray]]:
+        """Return what machines minimise, and its gradient, at weights that need not be trained.
+
+        Machines are named by the numbers of their fold and column; weights have the bias last.
+        """
+        return {
+            job: found
+            for number in range(len(self.designs))
+            for jobs in self.part.groups(self, list(self.designs[number].folds))
+            for job, found in self.part(self, number, jobs, params, np.float64, None, Budget())
+            .inner(weights)
+            .items()
+        }
 
 
 def least_cost(n_rows: int, longest: float, loss: Loss) -> float:
@@ -333,141 +334,3 @@ def least_cost(n_rows: int, longest: float, loss: Loss) -> float:
 def adjoint_tol(tol: float) -> float:
     """Return how exact derivatives should be, where training is exact to `tol`."""
     return min(ADJOINT, 10.0 * tol)
-
-
-class Part:
-    """Up to eight machines of a column on one design."""
-
-    def __init__(
-        self,
-        problem: LinearCrossValidation,
-        number: int,
-        jobs: list[Job],
-        params: Params,
-        dtype: Any,
-        rows: np.ndarray | None,
-        budget: Budget,
-        solver: str | None = None,
-    ):
-        self.problem, self.jobs, self.solver = problem, jobs, solver
-        self.rows, self.matrix = problem.matrix(number, dtype, rows)
-        self.params = {**problem.values, **problem.designs[number].fixed, **params}
-        column = jobs[0][1]
-        of = problem.columns[column]
-        parts = {kind: part[self.rows] for kind, part in of.parts.items()}
-        self.centre = problem.centre(column)
-        self.of_loss = Rows(of.target[self.rows] - self.centre, np.ones(len(self.rows)), parts)
-        self.column = column
-        weights, self.test, all_rows = [], {}, len(self.rows) == len(of.target)
-        for f in dict.fromkeys(f for f, _ in jobs):
-            fold = problem.fold(f)
-            weights.append(fold.of_column(of)[self.rows])
-            self.test[f] = fold.test if all_rows else fold.test[np.isin(fold.test, self.rows)]
-        self.bundle = self._bundle(np.column_stack(weights), budget)
-        self._rate: np.ndarray | None = None
-
-    @staticmethod
-    def groups(problem: LinearCrossValidation, folds: list[int]) -> list[list[Job]]:
-        """Return which machines are trained side by side: as many as there are lanes."""
-        n_groups = -(-len(folds) // LANES)
-        return [
-            [(int(f), c) for f in some]
-            for c in range(len(problem.columns))
-            for some in np.array_split(folds, n_groups)
-        ]
-
-    def _bundle(self, weights: np.ndarray, budget: Budget) -> Bundle:
-        """Return the machines, rows having weights by fold."""
-        problem, dtype = self.problem, self.matrix.dtype
-        weight = np.zeros((len(weights), LANES), dtype=dtype)
-        weight[:, : weights.shape[1]] = weights
-        loss = LaneLoss.of(_unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
-        return Bundle(self.matrix, loss, problem.bias_penalty, budget, self.solver)
-
-    @property
-    def balance(self) -> float | np.ndarray:
-        """The share of the smaller class by lane, as in chu-2015, eq. (28); 1 for regressors."""
-        if not self.problem.loss.classifies:
-            return 1.0
-        trained = self.bundle.loss.weight > 0
-        total, positive = trained.sum(axis=0), trained[self.of_loss.y > 0].sum(axis=0)
-        return np.maximum(np.minimum(positive, total - positive), 1) / np.maximum(total, 1)
-
-    @property
-    def cost(self) -> float:
-        """How the losses of all rows are scaled by C, or by 1 / alpha."""
-        if "alpha" in self.params:
-            return 1.0 / self.params["alpha"]
-        own = self.params.get("machine_cost")
-        return self.params["C"] * (1.0 if own is None else float(own[self.column]))
-
-    def train(self, tol: float, warm: State, rough: bool = False, path: bool = False) -> None:
-        bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]
-        W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A) if bundle.dual else None
-        for lane, start in enumerate(starts):
-            if start is None:
-                continue
-            ratio = self.cost / start.cost
-            W[:, lane] = start.weights
-            if start.rate is not None:
-                W[:, lane] += np.log(ratio) * start.rate
-            if start.beta is not None and A is not None:  # chu-2015, eq. (14)
-                A[:, lane] = ratio * start.beta[self.rows]
-        bundle.start(W, A)
-        train(bundle, tol, self.balance, rough, path)
-
-    def state(self) -> State:
-        bundle, found = self.bundle, {}
-        n = len(self.problem.columns[0].target)
-        for lane, job in enumerate(self.jobs):
-            beta = None
-            # the refit of many features is in the dual, however folds were trained
-            if bundle.dual or (bundle.truncated and self.matrix.width > FEW):
-                beta = np.zeros(n, dtype=bundle.A.dtype)
-                beta[self.rows] = bundle.A[:, lane]
-            rate = None if self._rate is None else self._rate[:, lane].copy()
-            found[job] = Start(bundle.W[:, lane].copy(), beta, self.cost, rate)
-        return found
-
-    def weights(self, job: Job) -> np.ndarray:
-        """Return the weights of a machine, and its bias in units of outputs."""
-        w = self.bundle.W[:, self.jobs.index(job)].astype(float)
-        w[-1] = w[-1] * self.matrix.scale + self.centre
-        return w
-
-    def _places(self, rows: np.ndarray) -> np.ndarray:
-        if len(self.rows) == self.rows[-1] + 1:  # all rows of the user
-            return rows
-        return np.searchsorted(self.rows, rows)
-
-    def outputs(self, job: Job, rows: np.ndarray) -> np.ndarray:
-        return self.bundle.Z[self._places(rows), self.jobs.index(job)].astype(float) + self.centre
-
-    def differentiate(self, tol: float) -> None:
-        """Find how weights and outputs move with the logarithm of the cost."""
-        self._rate = self.bundle.derivative(tol)
-        self._output_rate = self.matrix.times(self._rate, np.empty_like(self.bundle.Z))
-
-    def rates(self, job: Job) -> np.ndarray:
-        at = self._places(self.test[job[0]])
-        return self._output_rate[at, self.jobs.index(job)].astype(float)
-
-    def pullback(self, delta: Sequence[np.ndarray], tol: float) -> Params:
-        """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
-        bundle, E = self.bundle, np.zeros_like(self.bundle.Z)
-        for lane, (f, c) in enumerate(self.jobs):
-            if f != WHOLE:
-                np.add.at(E[:, lane], self._places(self.test[f]), delta[f][:, c])
-        P = bundle.solve(self.matrix.transposed(E), tol)
-        Q = self.matrix.times(P, np.empty_like(E))
-        cotangent = bundle.cotangent(Q)
-        return self.problem.loss.pullback(self.of_loss, self.params, cotangent)
-
-
-def _unit_dual(loss: Loss, rows: Rows, params: Params) -> Dual:
-    """Return the dual of rows of weight one, without bounds that are there for solvers only."""
-    dual = loss.dual(rows, params)
-    if not loss.unreached:
-        return dual
-    low, high = np.where(dual.lower < 0, -np.inf, 0.0), np.where(dual.upper > 0, np.inf, 0.0)
-    return replace(dual, lower=low, upper=high)
