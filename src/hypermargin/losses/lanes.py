@@ -115,7 +115,7 @@ def _soft_conjugates(B, weight, target, bound, soft, value):
                 value[lane] += target[i] * B[i, lane] - soft * abs(most) * entropy
 
 
-AT_CORNER = 1e-9  # outputs that near are there, relative to the largest
+AT_CORNER = 1e-9  # outputs that near are there, relative to the largest, or to targets
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,8 @@ class LaneLoss:
         inside &= (np.abs(B) > slack) | (self.dual.kink == 0)[:, None]
         if Z is not None:
             off = np.abs(np.abs(self.dual.target[:, None] - Z) - self.dual.kink[:, None])
-            near = AT_CORNER * (1.0 + np.abs(Z).max(axis=0, initial=0.0))
+            size = np.maximum(np.abs(Z), np.abs(self.dual.target)[:, None])
+            near = AT_CORNER * np.where(low < high, size, 0.0).max(axis=0, initial=0.0)
             inside |= (off <= near) & (low < high)
         return np.where(inside, np.inf, 0.0).astype(B.dtype)
 

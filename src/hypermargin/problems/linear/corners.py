@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._core.budget import cached
 from ..._core.spread import typical_deviation
 from ...losses.base import Dual
 from ...losses.lanes import LaneLoss
 from .bundle import Bundle
 from .lanes import Matrix
 from .newton import newton
-from .systems import MOST_HELD, TIGHT, dots, solve_gram
+from .systems import MOST_HELD, TIGHT, Held, dots
 
 GAP = 1.0  # duality gap, relative to the objective, that is as good as a gradient of one
 WARM = 0.1  # width of rounded corners at first, in units of the targets, after a warm start
@@ -97,14 +98,14 @@ def _end_on_corners(bundle: Bundle, sharp: LaneLoss) -> None:
 def put_on_corners(bundle: Bundle, B: np.ndarray) -> bool:
     """Go from coefficients B to the very optimum of the loss; whether that could be done."""
     low, high = bundle.loss.bounds()
-    B = B.copy()
+    B, W = B.copy(), np.zeros_like(bundle.W)
     for lane in np.flatnonzero(bundle.used):
         corners = Corners(bundle.matrix, bundle.loss.dual, low[:, lane], high[:, lane])
         found = corners.polish(B[:, lane])
         if found is None:
             return False
-        B[:, lane] = found
-    bundle.W = bundle.matrix.transposed(B)
+        B[:, lane], W[:, lane] = found
+    bundle.W = W
     bundle.Z = bundle.matrix.times(bundle.W, np.empty_like(bundle.Z))
     bundle.A, bundle.D = B, _curvatures(bundle, B)
     return True
@@ -123,9 +124,9 @@ def _meet(bundle: Bundle, B: np.ndarray, inside: np.ndarray, tol: float) -> bool
     If rows and coefficients are what they are at the solution, this is the solution.
     """
     W, Z = bundle.W, bundle.Z
-    exact = bundle.system.meet(inside, B, _corner_outputs(bundle, B))
+    exact, bundle.W = bundle.system.meet(inside, B, _corner_outputs(bundle, B))
     exact = np.clip(exact, *bundle.loss.bounds())
-    bundle.W, bundle.Z = bundle.matrix.transposed(exact), np.empty_like(Z)
+    bundle.Z = np.empty_like(Z)
     bundle.matrix.times(bundle.W, bundle.Z)
     bundle.converged = duality_gap(bundle, exact) <= GAP * tol
     if bundle.converged:
@@ -166,7 +167,8 @@ class Corners:
     """One lane's dual: minimise 1/2 |X'b|^2 - target'b + kink'|b| over low <= b <= high.
 
     A row whose coefficient is at zero (if it has a kink) or at a bound is held; others are free,
-    and `side` is the sign that they keep.
+    and `side` is the sign that they keep.  Weights X'b go along: where features are large, the last
+    digits of b decide about outputs, and b has not got them.
     """
 
     matrix: Matrix
@@ -174,22 +176,22 @@ class Corners:
     low: np.ndarray
     high: np.ndarray
 
-    def polish(self, b: np.ndarray) -> np.ndarray | None:
-        """Return the optimum near b; None if that is too much work."""
+    def polish(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the optimum near b and its weights; None if that is too much work."""
         b = self._snapped(b)
+        w = np.append(self.matrix.X.T @ b, self.matrix.scale * b.sum())
         free = np.flatnonzero((b > self.low) & (b < self.high) & self._off_kink(b)).tolist()
         side = np.sign(b)
         for _ in range(MOST_TURNS):
             if len(free) > MOST_HELD:
                 return None
-            out = self._outputs(b)
-            stop = self._go(b, free, side, out) if free else None
+            stop = self._go(b, w, free, side) if free else None
             if stop is not None:
                 free.remove(stop)
                 continue
-            entering = self._most_violating(b, free, side, self._outputs(b))
+            entering = self._most_violating(b, free, side, self._outputs(w))
             if entering is None:
-                return b
+                return b, w
             free.append(entering)
         return None
 
@@ -204,17 +206,22 @@ class Corners:
     def _off_kink(self, b: np.ndarray) -> np.ndarray:
         return (b != 0) | (self.dual.kink == 0)
 
-    def _outputs(self, b: np.ndarray) -> np.ndarray:
-        X = self.matrix.X
-        return X @ (X.T @ b) + self.matrix.scale**2 * b.sum()
+    def _outputs(self, w: np.ndarray) -> np.ndarray:
+        return self.matrix.X @ w[:-1] + self.matrix.scale * w[-1]
 
-    def _go(self, b: np.ndarray, free: list[int], side: np.ndarray, out: np.ndarray) -> int | None:
+    @cached
+    def _rounding(self) -> float:
+        """Violations that are none: of outputs like the targets that are trained on."""
+        return SETTLED * float(np.abs(self.dual.target[self.low < self.high]).max(initial=0.0))
+
+    def _go(self, b: np.ndarray, w: np.ndarray, free: list[int], side: np.ndarray) -> int | None:
         """Move the free coefficients to their optimum; return the row that met a corner first."""
-        residual = self.dual.target[free] - self.dual.kink[free] * side[free] - out[free]
-        step, rest = solve_gram(self.matrix.gram(free), residual)
-        endless = np.abs(rest).max() > 1e-9 * max(np.abs(residual).max(), 1e-300)
+        held = Held(self.matrix, free)
+        residual = self.dual.target[free] - self.dual.kink[free] * side[free] - held.outputs(w)
+        change, step, rest = held.move(residual)
+        endless = np.abs(rest).max() > max(1e-9 * np.abs(residual).max(), self._rounding)
         if endless:  # the objective falls along a line, on which some row must meet a corner
-            step = rest
+            change, step = np.zeros_like(w), rest / held.lengths**2
         up, kinked = step > 0, self.dual.kink[free] > 0
         upper = np.where(kinked & (side[free] < 0), 0.0, self.high[free])
         lower = np.where(kinked & (side[free] > 0), 0.0, self.low[free])
@@ -224,8 +231,10 @@ class Corners:
         first = int(np.argmin(reach))
         if reach[first] >= 1 and not endless:
             b[free] += step
+            w += change
             return None
         b[free] += reach[first] * step
+        w += reach[first] * change
         b[free[first]] = upper[first] if up[first] else lower[first]
         return free[first]
 
@@ -239,7 +248,7 @@ class Corners:
         gain = np.maximum(rise, fall)
         gain[free] = -np.inf
         worst = int(np.argmax(gain))
-        if gain[worst] <= SETTLED * (1.0 + np.abs(out).max()):
+        if gain[worst] <= self._rounding + SETTLED * np.abs(out[worst]):
             return None
         up = rise[worst] > fall[worst]
         at_zero = 1.0 if up else -1.0

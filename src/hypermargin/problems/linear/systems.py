@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lstsq
+from scipy.linalg import cho_factor, cho_solve, eigh, svd
 
 from ..._core.budget import Budget
 from ..._core.compiled import compiled
@@ -38,10 +38,66 @@ def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->j", a, b, dtype=float)
 
 
-def solve_gram(K: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the shortest least-squares solution of K S = B, and what is left of B."""
-    S = lstsq(K, B, cond=NULL, check_finite=False)[0]
-    return S, B - K @ S
+class Held:
+    """Rows whose outputs are to be moved, or held: which weights and coefficients do that.
+
+    Rows, scaled to length one, are factored as they are where features are few.  Their products
+    have the squares of all scales in them, next to which features in small units do not show.
+    """
+
+    def __init__(self, matrix: Matrix, rows: np.ndarray | list[int]):
+        self.X, self.scale = matrix.X[rows], matrix.scale
+        lengths = np.sqrt(matrix.squared_lengths[rows])
+        self.lengths = np.where(lengths > 0, lengths, 1.0)
+        self.directions: np.ndarray | None = None  # of the weights, if they are kept
+        if matrix.width <= FEW:
+            scaled = matrix.dense(rows).astype(float) / self.lengths[:, None]
+            U, s, directions = svd(scaled, full_matrices=False, check_finite=False)
+            kept = s > max(scaled.shape) * np.finfo(float).eps * s.max(initial=0.0)
+            self.directions = directions[kept]
+        else:
+            products = matrix.gram(rows) / np.multiply.outer(self.lengths, self.lengths)
+            squares, U = eigh(products, check_finite=False)
+            kept = squares > NULL * squares.max(initial=0.0)
+            s = np.sqrt(np.maximum(squares, 0.0))
+        self.U, self.sizes = U[:, kept], s[kept]
+
+    def outputs(self, w: np.ndarray) -> np.ndarray:
+        """Return the outputs of the rows."""
+        return self.X @ w[:-1] + self.scale * w[-1]
+
+    def move(self, by: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the shortest change of weights that moves outputs as far as can be.
+
+        Also the change of coefficients that makes it, and how far outputs still have to go: where
+        rows are independent, nowhere.
+        """
+        left = by / self.lengths
+        part = self.U.T @ left / self.sizes
+        weights, coefficients = self._along(part)
+        # once more, for what rounding has left
+        more = self._along(self.U.T @ ((by - self.outputs(weights)) / self.lengths) / self.sizes)
+        left = (left - self.U @ (self.U.T @ left)) * self.lengths
+        return weights + more[0], coefficients + more[1], left
+
+    def unseen(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the part of weights that the rows do not see, and the coefficients of the rest."""
+        coefficients = np.zeros(len(self.lengths))
+        for _ in range(2):  # once more, for what rounding has left
+            if self.directions is not None:
+                part = self.directions @ w
+            else:
+                part = self.U.T @ (self.outputs(w) / self.lengths) / self.sizes
+            seen, change = self._along(part)
+            w, coefficients = w - seen, coefficients + change
+        return w, coefficients
+
+    def _along(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights of given parts along the directions, and the coefficients of them."""
+        coefficients = self.U @ (part / self.sizes) / self.lengths
+        if self.directions is not None:
+            return self.directions.T @ part, coefficients
+        return np.append(self.X.T @ coefficients, self.scale * coefficients.sum()), coefficients
 
 
 def project(matrix: Matrix, D: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -50,12 +106,7 @@ def project(matrix: Matrix, D: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, n
     P, G = B.copy(), np.zeros_like(B, shape=D.shape)
     for lane in np.flatnonzero(free.any(axis=0)):
         rows = np.flatnonzero(free[:, lane])
-        X = matrix.X[rows]
-        for _ in range(2):  # once more, for what rounding has left
-            seen = X @ P[:-1, lane] + matrix.scale * P[-1, lane]
-            G[rows, lane] += (part := solve_gram(matrix.gram(rows), seen)[0])
-            P[:-1, lane] -= X.T @ part
-            P[-1, lane] -= matrix.scale * part.sum()
+        P[:, lane], G[rows, lane] = Held(matrix, rows).unseen(B[:, lane].astype(float))
     return P, G
 
 
@@ -201,19 +252,21 @@ class LaneByLane:
         strayed = self.shared.count > STRAYED and n_rows <= ROWS_PER_FEATURE * matrix.width
         return dear and not strayed
 
-    def meet(self, inside: np.ndarray, B: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Return coefficients with which the rows inside of a corner have given outputs.
+    def meet(
+        self, inside: np.ndarray, B: np.ndarray, outputs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return coefficients and weights with which rows inside of a corner have given outputs.
 
         The coefficients of other rows stay as they are.
         """
         B = np.where(inside, 0.0, B).astype(B.dtype)
-        rest = self.matrix.transposed(B)
+        W = self.matrix.transposed(B)
         for lane in np.flatnonzero(inside.any(axis=0)):
             rows = np.flatnonzero(inside[:, lane])
-            X, w = self.matrix.dense(rows).astype(float), rest[:, lane].astype(float)
-            missing = np.linalg.lstsq(X, outputs[rows, lane] - X @ w)[0]
-            B[rows, lane] = np.linalg.lstsq(X.T, missing)[0]
-        return B
+            held, w = Held(self.matrix, rows), W[:, lane].astype(float)
+            change, B[rows, lane], _ = held.move(outputs[rows, lane] - held.outputs(w))
+            W[:, lane] = w + change
+        return B, W
 
 
 def _factored(H: np.ndarray, penalty: np.ndarray) -> Callable:
