@@ -24,12 +24,12 @@ STEEP = 1e30  # stands for the infinite stiffness of a corner
 
 
 @compiled(fastmath={"contract", "nsz"})
-def _slopes(Z, weight, target, lower, upper, kink, stiffness, A, D, value, start, stop):
+def _slopes(Z, weight, target, lower, upper, kink, stiffness, steep, A, D, value, start, stop):
     for i in range(start, stop):
         t, low, high = target[i], lower[i], upper[i]
-        k, h = kink[i], stiffness[i]
+        k = kink[i]
         for lane in range(Z.shape[1]):
-            e = t - Z[i, lane]
+            e, h = t - Z[i, lane], stiffness[i] * steep[lane]
             # the part of the residual beyond the kink
             s = e - min(max(e, -k), k)
             u = s * h
@@ -59,7 +59,7 @@ def _soft_slopes(Z, weight, target, bound, soft, E, A, D, value, start, stop):
 
 
 @compiled
-def _cotangents(Z, Q, weight, target, lower, upper, kink, stiffness, out):
+def _cotangents(Z, Q, weight, target, lower, upper, kink, stiffness, steep, out):
     """Add sum over lanes of weight * Q times the derivatives of b by the dual's data to out."""
     for i in range(Z.shape[0]):
         for lane in range(Z.shape[1]):
@@ -68,16 +68,17 @@ def _cotangents(Z, Q, weight, target, lower, upper, kink, stiffness, out):
                 continue
             e = target[i] - Z[i, lane]
             s = e - min(max(e, -kink[i]), kink[i])
-            u = s * stiffness[i]
+            u = s * stiffness[i] * steep[lane]
             if u < lower[i]:
                 out[1, i] += q
             elif u > upper[i]:
                 out[2, i] += q
             elif s != 0:
                 q *= stiffness[i]
+                out[4, i] -= q * u
+                q *= steep[lane]
                 out[0, i] += q
                 out[3, i] -= q if s > 0 else -q
-                out[4, i] -= q * u
 
 
 @compiled
@@ -124,12 +125,13 @@ class LaneLoss:
 
     dual : Dual of every row at weight one, arrays of shape (rows,)
     weight : of every row in every lane, shape (rows, lanes)
-    width : of rounded corners, whose ridge is width / (upper - lower); 0 if there are none
+    width : of rounded corners by lane, 0 for sharp ones; None if there is nothing to round.
+        Ridges of rounded corners are width / (upper - lower); the dual has those of width one.
     """
 
     dual: Dual
     weight: np.ndarray
-    width: float = 0.0
+    width: np.ndarray | None = None
 
     @classmethod
     def of(cls, dual: Dual, weight: np.ndarray, dtype: np.dtype) -> LaneLoss:
@@ -144,12 +146,23 @@ class LaneLoss:
     @property
     def has_corners(self) -> bool:
         """Whether there are rows whose slope jumps."""
+        if self.width is not None:
+            return not self.width.all()
         return not self.dual.soft and not self.dual.ridge.all()
 
     @cached
     def stiffness(self) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.minimum(1.0 / self.dual.ridge, STEEP).astype(self.dual.ridge.dtype)
+
+    @cached
+    def steep(self) -> np.ndarray:
+        """What stiffness is multiplied with, by lane."""
+        if self.width is None:
+            return np.ones(self.weight.shape[1], dtype=self.weight.dtype)
+        most = STEEP / max(float(self.stiffness.max(initial=0.0)), 1.0)
+        with np.errstate(divide="ignore"):
+            return np.minimum(1.0 / self.width, most).astype(self.weight.dtype)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the bounds of the coefficients of all rows in all lanes."""
@@ -170,12 +183,12 @@ class LaneLoss:
         _conjugates(B, self.weight, self.dual.target, self.dual.kink, self.dual.ridge, value)
         return value
 
-    def rounded(self, width: float) -> LaneLoss:
-        """Return the loss with corners that are rounded over a width of the outputs."""
+    def rounded(self, width: np.ndarray) -> LaneLoss:
+        """Return the loss with corners that are rounded over a width of the outputs, by lane."""
         dual = self.dual
-        ridge = width / np.maximum(dual.upper - dual.lower, 1e-300)
+        ridge = 1.0 / np.maximum(dual.upper - dual.lower, 1e-300)
         rounded = replace(dual, ridge=ridge.astype(dual.ridge.dtype))
-        return LaneLoss(rounded, self.weight, width)
+        return LaneLoss(rounded, self.weight, width.copy())
 
     def corners(self, B: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
         """Return curvatures of a loss with corners: infinite at the corners, zero elsewhere.
@@ -215,8 +228,8 @@ class LaneLoss:
             )  # fmt: skip
             return value
         _slopes(
-            Z, self.weight, dual.target, dual.lower, dual.upper, dual.kink, self.stiffness, A, D,
-            value, part.start, part.stop,
+            Z, self.weight, dual.target, dual.lower, dual.upper, dual.kink, self.stiffness,
+            self.steep, A, D, value, part.start, part.stop,
         )  # fmt: skip
         return value
 
@@ -228,10 +241,10 @@ class LaneLoss:
         else:
             _cotangents(
                 Z, Q, self.weight, dual.target, dual.lower, dual.upper, dual.kink,
-                self.stiffness, out,
+                self.stiffness, self.steep, out,
             )  # fmt: skip
-        if self.width:
-            pulled = out[4] * dual.ridge**2 / self.width
+        if self.width is not None:
+            pulled = out[4] * dual.ridge**2
             out[1] += pulled
             out[2] -= pulled
         return Dual(*out)

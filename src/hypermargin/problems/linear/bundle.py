@@ -49,6 +49,8 @@ class Bundle:
         self.truncated = solver == "truncated"
         self.dual, self.system = self._choose(solver)
         self.converged, self.still, self.iterations = True, False, 0
+        self.unfinished = np.zeros_like(self.used)  # which lanes Newton's method has given up
+        self.steps = np.zeros(len(self.used), dtype=int)  # that it has taken, by lane
         shape = matrix.n_rows, len(self.used)
         self.W = np.zeros((matrix.width, shape[1]), dtype=matrix.dtype)
         self.A0: np.ndarray | float = 0.0  # where coordinate descent begins

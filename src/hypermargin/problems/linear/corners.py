@@ -38,102 +38,166 @@ def sharpen(bundle: Bundle, tol: float, most: int, rough: bool) -> None:
     """Round the corners of the loss, train, and make them sharper until that changes nothing.
 
     Coefficients of the rounded loss are good ones for the sharp loss too, so the duality gap tells
-    how far there is to go.  In the end the bundle has the sharp loss if rows were put onto its
-    corners, else the rounded one: derivatives are those of what was trained.
+    how far there is to go.  In the end lanes have the sharp loss if rows were put onto its corners,
+    else the rounded one: derivatives are those of what was trained.
     """
-    sharp, matrix, coarse = bundle.loss, bundle.matrix, tol >= COARSE
-    exactly = matrix.dtype == np.float64 and not rough and (matrix.small or tol <= TIGHT)
-    tol = min(tol, EXACT) if exactly else tol
-    unit, wide = _widths(sharp)
-    width, inner, begun = WARM * unit, INNER * min(tol, 1.0), bundle.iterations
-    best: tuple = (np.inf,)
-    if bundle.W.any():
-        bundle.loss = sharp.rounded(width)
-        newton(bundle, inner, min(most, WARM_STEPS))
-    # machines that are zero, or far off, have no row near a corner that is not wide
-    if not (bundle.W.any() and bundle.converged):
-        width, begun, bundle.loss = wide, bundle.iterations, sharp.rounded(wide)
-        newton(bundle, inner, most)
+    run = Sharpening(bundle, tol, most, rough)
+    run.begin()
     while True:
-        rounded, bundle.loss = bundle.loss, sharp
-        B, inside, trained = bundle.A.copy(), bundle.D > 0, bundle.converged
-        gap = duality_gap(bundle, B)
-        patience = max(1.0, (bundle.iterations - begun) / EASY) ** 2 if coarse else 1.0
-        bundle.converged = gap <= GAP * tol * patience
-        few = inside.sum(axis=0).max() <= matrix.width
-        if trained and few and not bundle.converged and _meet(bundle, B, inside, tol):
-            return
-        better = gap < best[0]  # or rounding errors have come to that
-        if better:
-            best = gap, bundle.W, bundle.Z.copy(), rounded
-        ended = bundle.converged or width <= SHARPEST[exactly] * unit
-        if ended or not better or bundle.budget.expired():
+        B, inside = run.judge()
+        if not run.pending.any() or bundle.budget.expired():
             break
-        width, inner = NARROWER * width, NARROWER * inner
-        bundle.loss = sharp.rounded(width)
-        _hold(bundle, B, inside)
-        newton(bundle, inner, most)
-    _, bundle.W, bundle.Z, bundle.loss = best
-    bundle.slopes(bundle.Z)
-    if exactly and not bundle.converged and not bundle.budget.expired():
-        _end_on_corners(bundle, sharp)
+        run.narrow(B, inside)
+    run.end()
 
 
-def _widths(loss: LaneLoss) -> tuple[float, float]:
-    """Return the unit of the widths of corners, and one that has all rows in it."""
-    target = loss.dual.target
-    unit = typical_deviation(target) or 1.0
-    return unit, 2.0 * max(float(np.abs(target).max()), unit)
+class Sharpening:
+    """Lanes on their way to sharp corners, each at its own pace.
 
+    Folds train on each other's validation rows: nothing that a lane does may depend on another.
+    """
 
-def _end_on_corners(bundle: Bundle, sharp: LaneLoss) -> None:
-    """Go from the rounded loss to the sharp one, if that can be done."""
-    B, bundle.loss, rounded = bundle.A.copy(), sharp, bundle.loss
-    bundle.converged = put_on_corners(bundle, B)
-    if not bundle.converged:
-        bundle.loss = rounded
+    def __init__(self, bundle: Bundle, tol: float, most: int, rough: bool):
+        matrix, precise = bundle.matrix, bundle.matrix.dtype == np.float64
+        self.bundle, self.sharp, self.most, self.coarse = bundle, bundle.loss, most, tol >= COARSE
+        self.exactly = precise and not rough and (matrix.small or tol <= TIGHT)
+        self.tol = min(tol, EXACT) if self.exactly else tol
+        self.unit, self.wide = _widths(bundle.loss)
+        self.width = WARM * self.unit
+        self.inner = np.full_like(self.unit, INNER * min(self.tol, 1.0))
+        self.pending, self.good = bundle.used.copy(), ~bundle.used
+        # the best so far: widths, zero for lanes on corners, weights, outputs and so on
+        self.gap, self.kept = np.full_like(self.unit, np.inf), self.width.copy()
+        self.W, self.Z, self.A, self.D = (
+            a.copy() for a in (bundle.W, bundle.Z, bundle.A, bundle.D)
+        )
+
+    def begin(self) -> None:
+        """Train with wide corners, or not so wide ones where a warm start is a good one."""
+        bundle = self.bundle
+        warm, self.begun = self.pending & bundle.W.any(axis=0), bundle.steps.copy()
+        if warm.any():
+            self._train(warm, min(self.most, WARM_STEPS))
+            warm &= ~bundle.unfinished
+        # machines that are zero, or far off, have no row near a corner that is not wide
+        cold = self.pending & ~warm
+        self.width = np.where(cold, self.wide, self.width)
+        self.begun = np.where(cold, bundle.steps, self.begun)
+        if cold.any():
+            self._train(cold, self.most)
+
+    def _train(self, lanes: np.ndarray, most: int) -> None:
+        self.bundle.loss = self.sharp.rounded(self.width)
+        newton(self.bundle, self.inner, most, lanes=lanes)
+
+    def judge(self) -> tuple[np.ndarray, np.ndarray]:
+        """See which lanes have come to an end; return coefficients, and rows inside of corners."""
+        bundle, bundle.loss = self.bundle, self.sharp
+        B, inside = bundle.A.copy(), bundle.D > 0
+        gap = duality_gaps(bundle, B)
+        slow = np.maximum(1.0, (bundle.steps - self.begun) / EASY) ** 2 if self.coarse else 1.0
+        good = gap <= GAP * self.tol * slow
+        better = gap < self.gap  # or rounding errors have come to that
+        self._keep(self.pending & better, gap, self.width)
+        self.good |= self.pending & good
+        few = inside.sum(axis=0) <= bundle.matrix.width
+        met = self._meet(B, inside, self.pending & few & ~good & ~bundle.unfinished)
+        self.pending &= better & ~good & ~met & (self.width > SHARPEST[self.exactly] * self.unit)
+        return B, inside
+
+    def narrow(self, B: np.ndarray, inside: np.ndarray) -> None:
+        """Train with sharper corners the lanes that are not there yet."""
+        bundle, lanes = self.bundle, self.pending
+        factor = np.where(lanes, NARROWER, 1.0)
+        self.width, self.inner = factor * self.width, factor * self.inner
+        bundle.loss = self.sharp.rounded(self.width)
+        _hold(bundle, B, inside, lanes)
+        newton(bundle, self.inner, self.most, lanes=lanes)
+
+    def end(self) -> None:
+        """Set the best that lanes have come to, on their corners if that can be done."""
+        bundle, left = self.bundle, ~self.good
+        self._set()
+        if self.exactly and left.any() and not bundle.budget.expired():
+            bundle.loss = self.sharp
+            done = put_on_corners(bundle, bundle.A.copy(), left)
+            self.good |= done
+            self._keep(done, self.gap, np.zeros_like(self.width))
+            self._set()
+        bundle.converged = bool(self.good.all())
+
+    def _set(self) -> None:
+        bundle, sharp = self.bundle, self.kept == 0
+        bundle.W, bundle.Z = self.W.copy(), self.Z.copy()
+        bundle.loss = self.sharp.rounded(self.kept)
         bundle.slopes(bundle.Z)
+        bundle.A[:, sharp], bundle.D[:, sharp] = self.A[:, sharp], self.D[:, sharp]
+
+    def _keep(self, lanes: np.ndarray, gap: np.ndarray, width: np.ndarray) -> None:
+        """Keep what the bundle has in some lanes."""
+        bundle = self.bundle
+        self.gap, self.kept = np.where(lanes, gap, self.gap), np.where(lanes, width, self.kept)
+        for ours, now in zip(
+            (self.W, self.Z, self.A, self.D), (bundle.W, bundle.Z, bundle.A, bundle.D)
+        ):
+            ours[:, lanes] = now[:, lanes]
+
+    def _meet(self, B: np.ndarray, inside: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        """Put the rows inside of a corner onto it; return the lanes for which that was right.
+
+        If rows and coefficients are what they are at the solution, this is the solution.
+        """
+        if not lanes.any():
+            return lanes
+        bundle = self.bundle
+        W, Z, outputs = bundle.W, bundle.Z, _corner_outputs(bundle, B)
+        exact, bundle.W = bundle.system.meet(inside & lanes, B, outputs)
+        exact = np.clip(exact, *bundle.loss.bounds())
+        bundle.Z = bundle.matrix.times(bundle.W, np.empty_like(Z))
+        gap = duality_gaps(bundle, exact)
+        met = lanes & (gap <= GAP * self.tol)
+        if met.any():
+            bundle.A, bundle.D = exact, _curvatures(bundle, exact)
+            self._keep(met, gap, np.zeros_like(self.width))
+            self.good |= met
+        bundle.W, bundle.Z = W, Z
+        return met
 
 
-def put_on_corners(bundle: Bundle, B: np.ndarray) -> bool:
-    """Go from coefficients B to the very optimum of the loss; whether that could be done."""
+def _widths(loss: LaneLoss) -> tuple[np.ndarray, np.ndarray]:
+    """Return the unit of the widths of corners, and one that has all rows in it, by lane.
+
+    Targets that a lane is not trained on are none of its business.
+    """
+    unit, wide = np.ones((2, loss.weight.shape[1]))
+    for lane in np.flatnonzero(loss.used):
+        target = loss.dual.target[loss.weight[:, lane] > 0]
+        unit[lane] = typical_deviation(target) or 1.0
+        wide[lane] = 2.0 * max(float(np.abs(target).max()), unit[lane])
+    return unit, wide
+
+
+def put_on_corners(bundle: Bundle, B: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Go from coefficients B to the very optimum of the loss; return the lanes that are there."""
     low, high = bundle.loss.bounds()
-    B, W = B.copy(), np.zeros_like(bundle.W)
-    for lane in np.flatnonzero(bundle.used):
+    B, W, done = B.copy(), bundle.W.copy(), np.zeros_like(lanes)
+    for lane in np.flatnonzero(lanes):
         corners = Corners(bundle.matrix, bundle.loss.dual, low[:, lane], high[:, lane])
         found = corners.polish(B[:, lane])
-        if found is None:
-            return False
-        B[:, lane], W[:, lane] = found
+        if found is not None:
+            B[:, lane], W[:, lane] = found
+            done[lane] = True
     bundle.W = W
-    bundle.Z = bundle.matrix.times(bundle.W, np.empty_like(bundle.Z))
+    bundle.Z = bundle.matrix.times(W, np.empty_like(bundle.Z))
     bundle.A, bundle.D = B, _curvatures(bundle, B)
-    return True
+    return done
 
 
 def _curvatures(bundle: Bundle, B: np.ndarray) -> np.ndarray:
     """Return the curvatures of exact coefficients B, with all rows at corners if these are few."""
     D = bundle.loss.corners(B, bundle.Z)
-    few = np.isinf(D).sum(axis=0).max(initial=0) <= MOST_HELD
-    return D if few else bundle.loss.corners(B)
-
-
-def _meet(bundle: Bundle, B: np.ndarray, inside: np.ndarray, tol: float) -> bool:
-    """Put the rows inside of a corner onto it; return whether that was right, else undo it.
-
-    If rows and coefficients are what they are at the solution, this is the solution.
-    """
-    W, Z = bundle.W, bundle.Z
-    exact, bundle.W = bundle.system.meet(inside, B, _corner_outputs(bundle, B))
-    exact = np.clip(exact, *bundle.loss.bounds())
-    bundle.Z = np.empty_like(Z)
-    bundle.matrix.times(bundle.W, bundle.Z)
-    bundle.converged = duality_gap(bundle, exact) <= GAP * tol
-    if bundle.converged:
-        bundle.A, bundle.D = exact, _curvatures(bundle, exact)
-    else:
-        bundle.W, bundle.Z = W, Z
-    return bundle.converged
+    few = np.isinf(D).sum(axis=0) <= MOST_HELD
+    return np.where(few, D, bundle.loss.corners(B))
 
 
 def _corner_outputs(bundle: Bundle, B: np.ndarray) -> np.ndarray:
@@ -142,24 +206,25 @@ def _corner_outputs(bundle: Bundle, B: np.ndarray) -> np.ndarray:
     return dual.target[:, None] - np.sign(B) * dual.kink[:, None]
 
 
-def _hold(bundle: Bundle, B: np.ndarray, inside: np.ndarray) -> None:
+def _hold(bundle: Bundle, B: np.ndarray, inside: np.ndarray, lanes: np.ndarray) -> None:
     """Set the weights that are best if rows inside of a corner stay there, and others as they are.
 
     Without this step a sharper corner would look to Newton's method as if no row were near it.
     """
     loss, dtype = bundle.loss, bundle.matrix.dtype
-    D = np.where(inside, loss.weight * loss.stiffness[:, None], 0.0).astype(dtype)
+    D = np.where(inside & lanes, loss.weight * loss.stiffness[:, None] * loss.steep, 0.0).astype(dtype)
     target = _corner_outputs(bundle, B)
     right = bundle.matrix.transposed(np.where(inside, D * target, B).astype(dtype))
-    bundle.W = bundle.system.solve(D, right, 1e-2 * INNER, bundle.used)
+    found = bundle.system.solve(D, right, 1e-2 * INNER, lanes)
+    bundle.W = np.where(lanes, found, bundle.W)
 
 
-def duality_gap(bundle: Bundle, B: np.ndarray) -> float:
-    """Return the largest duality gap between weights and coefficients B, relative to the primal."""
+def duality_gaps(bundle: Bundle, B: np.ndarray) -> np.ndarray:
+    """Return the duality gaps of weights and coefficients B, relative to the primal, by lane."""
     V = bundle.matrix.transposed(B)
     primal = bundle.slopes(bundle.Z) + 0.5 * dots(bundle.W, bundle.W)
     gap = primal + 0.5 * dots(V, V) - bundle.loss.conjugate(B)
-    return float((gap / np.maximum(primal, 1e-300))[bundle.used].max(initial=0.0))
+    return gap / np.maximum(primal, 1e-300)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.compiled import compiled
 from .bundle import Bundle
-from .corners import COARSE, EASY, GAP, duality_gap, put_on_corners
+from .corners import COARSE, EASY, GAP, duality_gaps, put_on_corners
 from .loops import add_dots, add_outer
 from .systems import TIGHT
 
@@ -139,9 +139,12 @@ class Descent:
         ends = self.loss.has_corners and not self.free_bias and bundle.matrix.dtype == np.float64
         self._descend(10 * TIGHT if tight and ends else tol, balance, most)
         if ends and (tight or not bundle.converged) and not bundle.budget.expired():
-            bundle.converged = put_on_corners(bundle, self.B)
+            W, Z = bundle.W, bundle.Z
+            done = put_on_corners(bundle, self.B, bundle.used)
+            bundle.converged = bool(done[bundle.used].all())
             if bundle.converged:
                 return
+            bundle.W, bundle.Z = W, Z
             if tight:
                 self._descend(tol, balance, most)
         bundle.A = self.B
@@ -200,7 +203,7 @@ class Descent:
         if self.free_bias:
             self._set_bias()
         if not self.by_gradient:
-            return duality_gap(bundle, self.B)
+            return float(duality_gaps(bundle, self.B)[bundle.used].max(initial=0.0))
         bundle.slopes(bundle.Z)
         ratio = bundle.size(bundle.gradient(), self.reach)
         return float(ratio[bundle.used].max(initial=0.0))

@@ -330,10 +330,12 @@ class CoupledPart(Part):
         return place[self.of_loss.parts["class"]]
 
     @property
-    def balance(self) -> float:
-        """The share of the smallest class, as in chu-2015, eq. (28).
+    def balance(self) -> np.ndarray:
+        """The share of the smallest class by lane, as in chu-2015, eq. (28).
 
         Classes with next to no rows have next to no part in the gradient: they are left out.
         """
-        counts = np.bincount(self.label, minlength=len(self.classes))
-        return max(float(counts.min()) / len(self.label), LEAST_SHARE)
+        trained = self.bundle.loss.weight > 0
+        counts = np.array([trained[self.label == k].sum(axis=0) for k in range(len(self.classes))])
+        share = counts.min(axis=0) / np.maximum(counts.sum(axis=0), 1)
+        return np.repeat(np.maximum(share, LEAST_SHARE), len(self.classes))

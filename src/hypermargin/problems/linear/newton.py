@@ -19,30 +19,33 @@ def newton(
     most: int,
     halve: bool = False,
     settle: bool = False,
+    lanes: np.ndarray | None = None,
 ) -> None:
-    """Take steps from W, each along the solution of (R + X' D X) s = -g.
+    """Take steps from W, in all lanes that are used or in some, each along the solution of (R + X' D X) s = -g.
 
     The step is cut back along the line, which needs no product with X.  (LIBLINEAR has gone the
     same way since version 2.40; before, a trust region bounded it.)  With `halve` it is cut back as
     there.  With `settle` the last step is to gain next to nothing, however short the gradient is:
     where features have different units, it is short far from the solution, too.
     """
-    reach = bundle.reach()
+    reach, active = bundle.reach(), bundle.used if lanes is None else lanes
     bundle.matrix.times(bundle.W, bundle.Z)
-    losses, stuck = bundle.slopes(bundle.Z), ~bundle.used
-    last, moving = np.full(losses.shape, np.inf), bundle.used & settle
+    losses, stuck = bundle.slopes(bundle.Z), ~active
+    last, moving = np.full(losses.shape, np.inf), active & settle
     for step in range(most + 1):
         gradient = bundle.gradient()
         size = bundle.size(gradient, reach)
-        # where the objective is flat to rounding, gradients tell whether steps still help
-        active = ((size > tol) | moving) & ~(stuck & (size > 0.5 * last)) & bundle.used
+        # where the objective is flat to rounding, gradients tell whether steps still help; a lane
+        # that has ended does not go on because others do
+        active = active & ((size > tol) | moving) & ~(stuck & (size > 0.5 * last))
         last = size
-        bundle.converged = not active.any()
+        bundle.unfinished, bundle.converged = active, not active.any()
         if bundle.converged or step == most or bundle.budget.expired():
             return
         S = bundle.system.solve(bundle.D, -gradient, FORCING, active)
         S[:, ~active] = 0
         bundle.iterations += 1
+        bundle.steps += active
         if settle:
             value = losses + 0.5 * bundle.dots(bundle.W, bundle.penalty * bundle.W)
             least = np.minimum(np.square(tol), SETTLED) * value

@@ -58,15 +58,19 @@ class Part:
         column = jobs[0][1]
         of = problem.columns[column]
         parts = {kind: part[self.rows] for kind, part in of.parts.items()}
-        self.centre = problem.centre(column)
-        self.of_loss = Rows(of.target[self.rows] - self.centre, np.ones(len(self.rows)), parts)
         self.column = column
         weights, self.test, all_rows = [], {}, len(self.rows) == len(of.target)
         for f in dict.fromkeys(f for f, _ in jobs):
             fold = problem.fold(f)
             weights.append(fold.of_column(of)[self.rows])
             self.test[f] = fold.test if all_rows else fold.test[np.isin(fold.test, self.rows)]
-        self.bundle = self._bundle(np.column_stack(weights), budget)
+        weight = np.column_stack(weights)
+        # targets that no machine here is trained on are hidden: a label, but not theirs
+        trained, target = weight.any(axis=1), of.target[self.rows]
+        self.centre = problem.centre(target[trained])
+        target = np.where(trained, target - self.centre, 1.0)
+        self.of_loss = Rows(target, np.ones(len(self.rows)), parts)
+        self.bundle = self._bundle(weight, budget)
         self._rate: np.ndarray | None = None
 
     @staticmethod

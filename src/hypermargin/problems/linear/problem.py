@@ -100,15 +100,15 @@ class LinearCrossValidation(Problem):
         self.solver = solver
         self._matrices: dict[Any, tuple[np.ndarray, Matrix]] = {}
 
-    def centre(self, column: int) -> float:
-        """Return what a free bias takes off the targets of a column before they are trained on.
+    def centre(self, target: np.ndarray) -> float:
+        """Return what a free bias takes off the targets of machines before they are trained on.
 
         It changes nothing but rounding, and what gradients at zero, to which others are compared,
         say of a bias that is far from there.  A target or two must not move it.
         """
         if self.loss.classifies or self.bias_penalty or not self.intercept:
             return 0.0
-        low, middle, high = np.percentile(self.columns[column].target, [25, 50, 75])
+        low, middle, high = np.percentile(target, [25, 50, 75])
         return 0.0 if low <= 0.0 <= high else float(middle)
 
     def matrix(self, number: int, dtype: Any, rows: np.ndarray | None) -> tuple[np.ndarray, Matrix]:

@@ -230,12 +230,10 @@ class LaneByLane:
         if np.isfinite(D).all() and self._in_common(int(np.count_nonzero(D[:, active]))):
             self.shared.forget()
             return self.shared.solve(D, B, tol, active)
-        self.multipliers = np.zeros_like(D)
-        if np.isinf(D).any():
-            P, self.multipliers = project(self.matrix, D * active, B)
-            return P
-        P = np.zeros_like(B)
-        for lane in np.flatnonzero(active):
+        held = np.isinf(D).any(axis=0) & active
+        P, self.multipliers = project(self.matrix, np.where(held, D, 0.0), B)
+        P[:, ~active] = 0.0
+        for lane in np.flatnonzero(active & ~held):
             rows = np.flatnonzero(D[:, lane])
             X, b = self.matrix.dense(rows).astype(float), B[:, lane].astype(float)
             H = (X.T * D[rows, lane].astype(float)) @ X
