@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.validation import check_is_fitted
 
-from hypermargin import GradientSearchCV, LinearClassifier
+from hypermargin import GradientSearchCV, LinearClassifier, LinearRegressor
 from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
@@ -352,6 +352,19 @@ def test_training_stops_when_it_does_not_converge():
         warnings.simplefilter("ignore", ConvergenceWarning)
         search = GradientSearchCV(LinearSVC(loss="hinge", max_iter=50), cv=3).fit(X, y)
     assert np.isfinite(search.best_estimator_.coef_).all()
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [LinearClassifier(loss="logistic"), LinearRegressor(loss="squared_epsilon_insensitive")],
+)
+def test_a_fit_that_does_not_converge_says_so_and_has_a_model(machine, monkeypatch):
+    """As in scikit-learn."""
+    monkeypatch.setattr("hypermargin.problems.linear.train.MOST_STEPS", 1)
+    X, y = make_data(2, n=60, d=4)
+    with pytest.warns(ConvergenceWarning, match=r"did not converge; scale .* lower C=1.0 or raise"):
+        machine.fit(X, y)
+    assert np.corrcoef(machine.predict(X), y)[0, 1] > 0.5
 
 
 @pytest.mark.parametrize("loss", ["smooth_hinge", "hinge", "modified_huber", "logistic"])

@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .._core.budget import Effort, Workers
+from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.linear import LinearClassifierAdapter, LinearRegressorAdapter
 from ..adapters.model import register
@@ -61,12 +63,15 @@ class _LinearMachine(BaseEstimator):
             whole=Fold(rows[:0], weight),
         )
         found = problem.refit({}, Effort(self.tol))
-        if not all(solution.converged for solution in found):
-            raise FloatingPointError(
-                f"training did not converge; scale the data, lower C={self.C} or raise "
-                f"tol={self.tol}."
-            )
         weights, made = np.array([s.weights for s in found]), max(s.iterations for s in found)
+        if not np.isfinite(weights).all():
+            raise FloatingPointError(f"weights are not finite; scale the data or lower C={self.C}.")
+        if not all(solution.converged for solution in found):
+            warn(
+                f"Training did not converge; scale the data, lower C={self.C} or raise "
+                f"tol={self.tol}.",
+                ConvergenceWarning,
+            )
         adapter.install(self, weights, made, targets, X.dtype)
 
     def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:

@@ -116,11 +116,12 @@ class Sharpening:
 
     def end(self) -> None:
         """Set the best that lanes have come to, on their corners if that can be done."""
-        bundle, left = self.bundle, ~self.good
+        bundle = self.bundle
         self._set()
-        if self.exactly and left.any() and not bundle.budget.expired():
+        # a small gap says little of single rows where one far out has most of the objective
+        if self.exactly and not bundle.budget.expired():
             bundle.loss = self.sharp
-            done = put_on_corners(bundle, bundle.A.copy(), left)
+            done = put_on_corners(bundle, bundle.A.copy(), bundle.used)
             self.good |= done
             self._keep(done, self.gap, np.zeros_like(self.width))
             self._set()
@@ -212,7 +213,9 @@ def _hold(bundle: Bundle, B: np.ndarray, inside: np.ndarray, lanes: np.ndarray) 
     Without this step a sharper corner would look to Newton's method as if no row were near it.
     """
     loss, dtype = bundle.loss, bundle.matrix.dtype
-    D = np.where(inside & lanes, loss.weight * loss.stiffness[:, None] * loss.steep, 0.0).astype(dtype)
+    D = np.where(inside & lanes, loss.weight * loss.stiffness[:, None] * loss.steep, 0.0).astype(
+        dtype
+    )
     target = _corner_outputs(bundle, B)
     right = bundle.matrix.transposed(np.where(inside, D * target, B).astype(dtype))
     found = bundle.system.solve(D, right, 1e-2 * INNER, lanes)
@@ -281,7 +284,7 @@ class Corners:
 
     def _go(self, b: np.ndarray, w: np.ndarray, free: list[int], side: np.ndarray) -> int | None:
         """Move the free coefficients to their optimum; return the row that met a corner first."""
-        held = Held(self.matrix, free)
+        held = Held(self.matrix, np.array(free))
         residual = self.dual.target[free] - self.dual.kink[free] * side[free] - held.outputs(w)
         change, step, rest = held.move(residual)
         endless = np.abs(rest).max() > max(1e-9 * np.abs(residual).max(), self._rounding)

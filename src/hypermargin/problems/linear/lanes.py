@@ -125,7 +125,7 @@ class Matrix:
         """Return sum_i weights_ik x_ij^2 for every feature j and any number of columns k."""
         raise NotImplementedError
 
-    def gram(self, rows: np.ndarray | list[int]) -> np.ndarray:
+    def gram(self, rows: np.ndarray) -> np.ndarray:
         """Return the inner products of some rows, the constant included."""
         some = self.X[rows]
         products = some @ some.T

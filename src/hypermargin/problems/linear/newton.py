@@ -21,7 +21,7 @@ def newton(
     settle: bool = False,
     lanes: np.ndarray | None = None,
 ) -> None:
-    """Take steps from W, in all lanes that are used or in some, each along the solution of (R + X' D X) s = -g.
+    """Take steps from W, each along the solution of (R + X' D X) s = -g, in some lanes or all.
 
     The step is cut back along the line, which needs no product with X.  (LIBLINEAR has gone the
     same way since version 2.40; before, a trust region bounded it.)  With `halve` it is cut back as

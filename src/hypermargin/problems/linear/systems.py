@@ -45,7 +45,7 @@ class Held:
     have the squares of all scales in them, next to which features in small units do not show.
     """
 
-    def __init__(self, matrix: Matrix, rows: np.ndarray | list[int]):
+    def __init__(self, matrix: Matrix, rows: np.ndarray):
         self.X, self.scale = matrix.X[rows], matrix.scale
         lengths = np.sqrt(matrix.squared_lengths[rows])
         self.lengths = np.where(lengths > 0, lengths, 1.0)
@@ -227,12 +227,13 @@ class LaneByLane:
         self.shared = ConjugateGradients(matrix, penalty, used, budget)
 
     def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
-        if np.isfinite(D).all() and self._in_common(int(np.count_nonzero(D[:, active]))):
+        held = np.isinf(D).any(axis=0)
+        if not held.any() and self._in_common(int(np.count_nonzero(D[:, active]))):
             self.shared.forget()
             return self.shared.solve(D, B, tol, active)
-        held = np.isinf(D).any(axis=0) & active
-        P, self.multipliers = project(self.matrix, np.where(held, D, 0.0), B)
-        P[:, ~active] = 0.0
+        P, self.multipliers = np.zeros_like(B), np.zeros_like(D)
+        if held.any():
+            P, self.multipliers = project(self.matrix, np.where(active, D, 0.0), B * active)
         for lane in np.flatnonzero(active & ~held):
             rows = np.flatnonzero(D[:, lane])
             X, b = self.matrix.dense(rows).astype(float), B[:, lane].astype(float)
@@ -329,7 +330,7 @@ class RowByRow:
         if self.bias_penalty == 1.0 or scale == 0:
             # in double precision somebody wants the exact answer
             if D.dtype == np.float64 and np.isinf(D).sum(axis=0).max() in range(1, MOST_HELD):
-                P, self.multipliers = project(self.matrix, D * active, B)
+                P, self.multipliers = project(self.matrix, np.where(active, D, 0.0), B)
                 return P
             P, bias = self._descend(D, B[:-1], B[-1], scale, tol, active)
             return np.vstack([P, bias])
