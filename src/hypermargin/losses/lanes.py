@@ -186,8 +186,8 @@ class LaneLoss:
     def rounded(self, width: np.ndarray) -> LaneLoss:
         """Return the loss with corners that are rounded over a width of the outputs, by lane."""
         dual = self.dual
-        ridge = 1.0 / np.maximum(dual.upper - dual.lower, 1e-300)
-        rounded = replace(dual, ridge=ridge.astype(dual.ridge.dtype))
+        room = dual.upper - dual.lower
+        rounded = replace(dual, ridge=1.0 / np.maximum(room, np.finfo(room.dtype).tiny))
         return LaneLoss(rounded, self.weight, width.copy())
 
     def corners(self, B: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
@@ -244,7 +244,7 @@ class LaneLoss:
                 self.stiffness, self.steep, out,
             )  # fmt: skip
         if self.width is not None:
-            pulled = out[4] * dual.ridge**2
+            pulled = out[4] * dual.ridge * dual.ridge  # zero for rows without room
             out[1] += pulled
             out[2] -= pulled
         return Dual(*out)
