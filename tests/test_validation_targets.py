@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 from sklearn.svm import LinearSVC, LinearSVR
 
 from hypermargin import LinearClassifier, LinearRegressor
-from hypermargin._core.budget import Budget, Workers
+from hypermargin._core.budget import Budget, Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 
@@ -29,7 +29,7 @@ SMOOTH = {
     "logistic": (LogisticRegression(C=10.0), 2),
     "multinomial": (LogisticRegression(C=10.0), 3),
 }
-ENDS = {"trained": {"tol": 1e-3}, "stopped early": {"tol": 0.05, "max_iter": 1}}
+ENDS = {"trained": Effort(1e-3), "stopped early": Effort(0.05, rough=True)}
 
 
 def awkward(n_classes, seed, kind):
@@ -53,12 +53,12 @@ def moved(y, rows, n_classes, seed):
     return y
 
 
-def outputs(estimator, X, y, splits, **how):
+def outputs(estimator, X, y, splits, effort):
     problem = prepare(read_model(estimator), X, y, splits, {}, [], 1e9, Workers(1)).problem
-    return problem.evaluate({}, **how).outputs[0]
+    return problem.evaluate({}, effort).outputs[0]
 
 
-def both(estimator, n_classes, kind, seed, n_folds, how):
+def both(estimator, n_classes, kind, seed, n_folds, effort):
     """Return the outputs of the first fold with two sets of targets on its validation rows.
 
     A machine on all rows, and those of other folds, are trained beside it.
@@ -66,7 +66,7 @@ def both(estimator, n_classes, kind, seed, n_folds, how):
     X, y = awkward(n_classes, seed, kind)
     splits = list(KFold(3, shuffle=True, random_state=seed).split(X))[:n_folds]
     other = moved(y, splits[0][1], n_classes, seed)
-    return [outputs(estimator, X, labels, splits, **how) for labels in (y, other)]
+    return [outputs(estimator, X, labels, splits, effort) for labels in (y, other)]
 
 
 @pytest.mark.parametrize("kind", ["plain", "scales", "offset"])
