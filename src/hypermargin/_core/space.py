@@ -98,16 +98,12 @@ class Labels:
 
     def check(self, name: str, given: Mapping) -> None:
         """Say so if what is given by label names none, or one that there is not."""
-        known = list(self.names)
+        known = f"of the {self.kind} {list(self.names)}"
         if not given:
-            raise ValueError(
-                f"{name} is an empty dict; name at least one of the {self.kind} {known}."
-            )
+            raise ValueError(f"{name} is an empty dict; name at least one {known}.")
         for label in given:
             if label not in self.numbers:
-                raise ValueError(
-                    f"{name} names {label!r}, which is none of the {self.kind} {known}."
-                )
+                raise ValueError(f"{name} names {label!r}, which is none {known}.")
 
     def check_number_of(self, name: str, given: Any) -> None:
         """Say so if a sequence does not have one value for each label."""
@@ -235,21 +231,27 @@ class Space:
         return len(self.dimensions)
 
     @cached
-    def names(self) -> tuple[str, ...]:
-        """What the problem calls the hyperparameters."""
-        return tuple(h.own for h in self.hyperparameters)
-
-    @cached
     def dimensions(self) -> tuple[Dimension, ...]:
         """The range of every coordinate."""
         return tuple(d for h in self.hyperparameters for d in h.ranges)
 
-    def _of_dimensions(self, name: str) -> np.ndarray:
-        return np.array([getattr(d, name) for d in self.dimensions])
+    @cached
+    def bounds(self) -> np.ndarray:
+        """The bounds in scaled coordinates, one row (low, high) for each."""
+        return self._scaled(self._ends.T).T
+
+    @cached
+    def first_look(self) -> np.ndarray:
+        """Where to look first, in the form of bounds."""
+        return np.array([d.first_look for d in self.dimensions]).reshape(-1, 2)
+
+    @cached
+    def lean(self) -> np.ndarray:
+        return np.array([d.lean for d in self.dimensions])
 
     @cached
     def _ends(self) -> np.ndarray:
-        return np.array([(d.low, d.high) for d in self.dimensions], dtype=float).reshape(-1, 2)
+        return np.array([(d.low, d.high) for d in self.dimensions]).reshape(-1, 2)
 
     @cached
     def _is_log(self) -> np.ndarray:
@@ -257,21 +259,7 @@ class Space:
 
     @cached
     def _unit(self) -> np.ndarray:
-        return self._of_dimensions("unit")
-
-    @cached
-    def lean(self) -> np.ndarray:
-        return self._of_dimensions("lean")
-
-    @cached
-    def bounds(self) -> np.ndarray:
-        """The bounds in scaled coordinates, one row (low, high) for each."""
-        return np.column_stack([self._scaled(end) for end in self._ends.T])
-
-    @cached
-    def first_look(self) -> np.ndarray:
-        """Where to look first, in the form of bounds."""
-        return np.array([d.first_look for d in self.dimensions], dtype=float).reshape(-1, 2)
+        return np.array([d.unit for d in self.dimensions])
 
     def _scaled(self, flat: np.ndarray) -> np.ndarray:
         return np.where(self._is_log, np.log(np.where(self._is_log, flat, 1.0)), flat / self._unit)
@@ -290,10 +278,8 @@ class Space:
 
     def params(self, theta: np.ndarray) -> Params:
         """Return the hyperparameters at a point of scaled coordinates."""
-        theta = np.asarray(theta, dtype=float)
-        flat = np.where(
-            self._is_log, np.exp(np.where(self._is_log, theta, 0.0)), theta * self._unit
-        )
+        powers = np.exp(np.where(self._is_log, theta, 0.0))
+        flat = np.where(self._is_log, powers, theta * self._unit)
         # exp(log(high)) may exceed high by a rounding error
         flat = np.clip(flat, *self._ends.T)
         return {h.own: h.value(entries) for h, entries in self._parts(flat)}
@@ -312,8 +298,8 @@ class Space:
 
     def drift(self, theta: np.ndarray, ratio: float) -> np.ndarray:
         """Move a point found on few rows to where it should be on `ratio` times as many."""
-        moved = theta + self._of_dimensions("drift") * np.log(ratio)
-        return np.clip(moved, *self.bounds.T)
+        drift = np.array([d.drift for d in self.dimensions])
+        return np.clip(theta + drift * np.log(ratio), *self.bounds.T)
 
     def on_bound(self, params: Params) -> list[tuple[str, float, float]]:
         """Return what sits on its bound, to within a thousandth of a unit: name, value, bound."""

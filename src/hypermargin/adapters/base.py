@@ -244,6 +244,10 @@ class OwnParts:
             values[name] = targets.labels(name, known[name]).values(name, given)
         return values
 
+    def knobs(self, estimator: Any) -> tuple[str, ...]:
+        known = self.loss(estimator).by_part
+        return tuple(name for name in self.by_part if name in known)
+
     def loss(self, estimator: Any) -> Loss:
         raise NotImplementedError
 
@@ -260,8 +264,7 @@ class OwnKnobs(OwnParts):
         return CLASSIFICATION[estimator.loss]()
 
     def knobs(self, estimator: Any) -> tuple[str, ...]:
-        known = self.loss(estimator).by_part
-        return (*(name for name in self.by_part if name in known), "threshold")
+        return (*super().knobs(estimator), "threshold")
 
     def class_weight(
         self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
@@ -284,9 +287,8 @@ class OwnLosses(OwnParts):
         return REGRESSION[estimator.loss]()
 
     def knobs(self, estimator: Any) -> tuple[str, ...]:
-        known = self.loss(estimator).by_part
         quantile = ("quantile",) if estimator.loss == "pinball" else ()
-        return (*quantile, *(name for name in self.by_part if name in known))
+        return (*quantile, *super().knobs(estimator))
 
 
 class SingleTarget:

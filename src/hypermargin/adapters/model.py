@@ -101,11 +101,6 @@ class Model:
         whole = [n for n in names if n not in own]  # what wraps the whole has its own name
         return (*self.hyperparameters, *(self.prefix + name for name in own), *whole)
 
-    @property
-    def wrapping(self) -> bool:
-        """Whether a threshold wraps the whole, because the machine has none."""
-        return self.adapter.wraps_threshold
-
     def bare(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return params by the machine's own names."""
         return {name.removeprefix(self.prefix): value for name, value in params.items()}

@@ -49,7 +49,8 @@ class Walk:
     def __init__(self, objective: Objective):
         self.objective, self.rate = objective, objective.rate
         self.level = objective.on(None)
-        (self.name,), self.n_costs = objective.space.names, len(objective.space)
+        (tuned,) = objective.space.hyperparameters
+        self.name, self.n_costs = tuned.own, len(objective.space)
         self.dimension = dimension = objective.space.dimensions[0]
         problem = objective.prepared.problem
         assert isinstance(problem, LinearCrossValidation)

@@ -205,7 +205,7 @@ def _model_with(whole: Any, threshold: Any) -> Model:
     model.machine._validate_params()
     if threshold is None:
         return model
-    if not model.wrapping:
+    if not model.adapter.wraps_threshold:
         _refuse("threshold", model)
     if not isinstance(threshold, Real) or not np.isfinite(float(threshold)):
         raise ValueError(f"space['threshold'] lists {threshold!r}; it must be a finite number.")

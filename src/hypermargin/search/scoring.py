@@ -131,7 +131,7 @@ class Scoring:
     ) -> tuple[Any, float]:
         values = dict(settings)
         threshold = prepared.model.threshold
-        if prepared.model.wrapping:
+        if prepared.model.adapter.wraps_threshold:
             threshold = values.pop("threshold", threshold)
         model = clone(prepared.model.whole).set_params(**values)
         X, y = _safe_split(model, self.X, self.y, train)
