@@ -31,6 +31,7 @@ from ..losses import CLASSIFICATION, REGRESSION
 from ..problems.base import Design, Expansion, Fold
 from ..problems.exact.problem import CrossValidation
 
+COSTS = 1e-300, 1e300  # that can be computed with, and so can their inverses
 BLOCK = 2_000_000  # kernel values that are computed at a time
 
 
@@ -56,6 +57,8 @@ class _KernelMachine(BaseEstimator):
 
     def _train(self, X: Any, targets: Targets, sample_weight: Any, cost_groups: Any) -> None:
         """Train one machine per column, and keep the rows that any of them needs."""
+        if not COSTS[0] <= self.C <= COSTS[1]:
+            raise ValueError(f"C={self.C!r} must be between {COSTS[0]} and {COSTS[1]}.")
         if self.kernel == "precomputed":
             check_square(X)
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)

@@ -33,6 +33,9 @@ FIELDS = ("target", "lower", "upper", "kink", "ridge")
 COSTS = {"class_cost": "class", "machine_cost": "machine", "group_cost": "group"}
 
 
+UNBOUNDED = 1e300  # a bound that is as good as none, and finite
+
+
 NAMELESS = -1  # the number of a part whose hyperparameters are all 1
 
 
@@ -151,6 +154,22 @@ class Costly(Loss):
             factors = self.gather(rows, params, name)
             gradient |= self.sums(rows, params, name, on_logarithms / factors)
         return gradient
+
+
+def unreached(costs: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """Return what no coefficient of a squared loss exceeds, if outputs of zero have this slack.
+
+    That is  2 sqrt(c_i sum_j c_j slack_j^2),  by roots and in units of the largest: costs may be
+    far from one, and their products would be zero or infinite.  Without any slack a bias is all
+    that is needed, which rows with some room give.
+    """
+    roots = np.sqrt(costs)
+    own = roots * np.abs(slack)
+    largest = own.max(axis=-1, keepdims=True, initial=0.0)
+    largest = np.where(largest > 0.0, largest, 1.0)
+    share = np.linalg.norm(own / largest, axis=-1, keepdims=True)
+    most = np.where(share > 0.0, share, 1.0) * largest
+    return np.minimum(2.0 * roots * most, UNBOUNDED)
 
 
 def inverse(costs: np.ndarray, otherwise: float = np.inf) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._core.space import Dimension, Params
-from .base import COSTS, FACTOR, Costly, Dual, Rows, inverse
+from .base import COSTS, FACTOR, Costly, Dual, Rows, inverse, unreached
 
 
 class _Classification(Costly):
@@ -89,8 +89,7 @@ class SquaredHinge(_Classification):
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         costs, target = self.costs(rows, params), self.targets(rows, params)
-        most = (costs * target**2).sum(axis=-1, keepdims=True)
-        reach = rows.y * 2.0 * np.sqrt(costs * most)
+        reach = rows.y * unreached(costs, target)
         ridge = 0.5 * inverse(costs, 0.0)
         lower, upper = np.minimum(reach, 0.0), np.maximum(reach, 0.0)
         return Dual(target, lower, upper, np.zeros_like(reach), ridge)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.space import Dimension, Params
-from .base import FACTOR, Costly, Dual, Loss, Rows, inverse
+from .base import FACTOR, Costly, Dual, Loss, Rows, inverse, unreached
 
 
 class _Regression(Costly):
@@ -58,9 +58,10 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         costs = self.costs(rows, params)
-        most = (costs * (rows.y - rows.y.mean()) ** 2).sum(axis=-1, keepdims=True)
-        most = np.where(most > 0.0, most, 1.0)  # equal targets need a bias only, which rows give
-        reach, target = 2.0 * np.sqrt(costs * most), np.broadcast_to(rows.y, costs.shape)
+        reach, target = (
+            unreached(costs, rows.y - rows.y.mean()),
+            np.broadcast_to(rows.y, costs.shape),
+        )
         return Dual(target, -reach, reach, self.tubes(rows, params), 0.5 * inverse(costs, 0.0))
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:

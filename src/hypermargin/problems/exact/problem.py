@@ -36,6 +36,7 @@ from .state import State, WarmStart, merged
 from .train import MOST, WHOLE, Start, Trained, of_columns, of_fold, support, train
 from .view import View
 
+MOST_RIDGE = 1e30  # that goes with kernel values in single precision, which end at 1e38
 EXACT = 1e-6  # the gap of a model on few rows, in units of the targets
 
 
@@ -156,9 +157,10 @@ class _TrainedDesign:
         self.problem, self.number, self.view = problem, number, view
         self.effort = effort = replace(effort, unit=problem.units[list(view.folds)])
         self.params = {**problem.values, **view.fixed, **params}
-        # a linear system has no gap that would show what is lost
-        single = not problem.loss.linear and problem.in_single(view.points, self.params, effort.tol)
         self.dual = problem.loss.dual(view.of_loss, self.params)
+        # a linear system has no gap that would show what is lost
+        single = not problem.loss.linear and self.dual.ridge.max(initial=0.0) < MOST_RIDGE
+        single = single and problem.in_single(view.points, self.params, effort.tol)
         offsets = problem.offsets[list(view.folds)]
         if offsets.any():
             away = np.repeat(offsets, view.roster.sizes, axis=1)
