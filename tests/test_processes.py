@@ -159,3 +159,48 @@ def test_a_full_disk_is_no_hindrance(compile_anew, tmp_path, monkeypatch):
     assert compile_anew() == 6.0
     index.write_bytes(b"")
     assert compile_anew() == 6.0
+
+
+@pytest.fixture
+def call_across_files(tmp_path, monkeypatch):
+    """Return a function that runs a compiled one, which calls one of another file, as new."""
+    head = "from hypermargin._core.compiled import compiled\n"
+    (tmp_path / "constants_of_test.py").write_text("FACTOR = 2.0\n")
+    (tmp_path / "inner_of_test.py").write_text(
+        f"{head}\n@compiled\ndef inner(x):\n    return 3.0 * x\n"
+    )
+    (tmp_path / "outer_of_test.py").write_text(
+        f"{head}from inner_of_test import inner\nfrom constants_of_test import FACTOR\n"
+        "\n@compiled\ndef outer(x):\n    return later(x) + FACTOR\n"
+        "\n@compiled\ndef later(x):\n    return inner(x)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", "")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def run():
+        for name in ("constants", "inner", "outer"):
+            sys.modules.pop(f"{name}_of_test", None)
+        importlib.invalidate_caches()
+        outer = importlib.import_module("outer_of_test").outer
+        return outer(1.0), sum(outer.stats.cache_hits.values())
+
+    yield run
+    for name in ("constants", "inner", "outer"):
+        sys.modules.pop(f"{name}_of_test", None)
+
+
+def test_a_function_is_compiled_anew_if_one_that_it_calls_has_changed(call_across_files, tmp_path):
+    assert call_across_files() == (5.0, 0)
+    assert call_across_files() == (5.0, 1)
+    inner = tmp_path / "inner_of_test.py"
+    inner.write_text(inner.read_text().replace("3.0", "4.0"))
+    assert call_across_files() == (6.0, 0)
+    assert call_across_files() == (6.0, 1)
+
+
+def test_a_function_is_compiled_anew_if_a_constant_has_changed(call_across_files, tmp_path):
+    assert call_across_files() == (5.0, 0)
+    (tmp_path / "constants_of_test.py").write_text("FACTOR = 7.0\n")
+    assert call_across_files() == (10.0, 0)
+    assert call_across_files() == (10.0, 1)

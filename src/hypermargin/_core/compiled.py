@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 STRIP = 1024  # columns per pass, so that what is added to stays in the fastest cache
 
 
 class _SturdyCache(FunctionCache):
-    """numba's cache on disk, for disks that are full and files that are broken.
+    """numba's cache on disk, for disks that are full, files that are broken and calls across files.
 
     What cannot be read is compiled anew, what cannot be written is compiled in every process.
     Broken pickles may raise anything, and no error here says anything about the function.
+
+    numba knows a function by the file that it is in.  What it calls in other files is compiled into
+    it, and so are the constants that it uses: here they all count.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
+            # now, and not when it is made: a function may call others that come after it
+            self._cache_file._source_stamp = stamp(self._py_func)
             return super().load_overload(sig, target_context)
         except Exception:
             try:
@@ -37,6 +47,40 @@ class _SturdyCache(FunctionCache):
             super().save_overload(sig, data)
         except Exception:
             self.disable()
+
+
+def stamp(function: FunctionType) -> str:
+    """Return a digest of all that a compiled function is made of."""
+    files, constants = {__file__}, set()
+    todo, seen = [function], set()
+    while todo:
+        one = todo.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        files.add(one.__code__.co_filename)
+        for name in _names(one.__code__):
+            value = one.__globals__.get(name)
+            if isinstance(value, Dispatcher):
+                todo.append(value.py_func)
+            elif isinstance(value, (int, float, str, tuple)):
+                constants.add(f"{name} = {value!r}")
+    parts = [_digest(file, os.stat(file).st_mtime_ns) for file in files]
+    return hashlib.sha256("\n".join(sorted(parts) + sorted(constants)).encode()).hexdigest()
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names that a function uses, in its comprehensions, too."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+@cache
+def _digest(file: str, changed: int) -> str:
+    with open(file, "rb") as source:
+        return hashlib.sha256(source.read()).hexdigest()
 
 
 def compiled(function: Callable | None = None, **options: Any) -> Any:
