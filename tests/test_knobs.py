@@ -158,7 +158,7 @@ def test_listed_thresholds_are_checked(estimator, threshold, message):
 
 def test_listed_thresholds_are_for_two_classes():
     X, y = make_data(3)
-    with pytest.raises(ValueError, match="threshold, which is for two classes; y has 3"):
+    with pytest.raises(ValueError, match="threshold is for two classes; y has 3"):
         GradientSearchCV(SVC(), {"threshold": [0.1], "C": None}, cv=3).fit(X, y)
 
 
@@ -247,7 +247,7 @@ def test_bad_points_are_named(params, message):
 
 def test_the_hypergradient_of_a_threshold_is_for_two_classes():
     X, y = make_data(3)
-    with pytest.raises(ValueError, match="params has a threshold, which is for two classes"):
+    with pytest.raises(ValueError, match="threshold is for two classes; y has 3"):
         value_and_grad(SVC(), X, y, {"C": 1.0, "threshold": 0.1})
 
 

@@ -3,12 +3,13 @@
 from .criteria.base import check_gradient
 from .estimators.kernel import KernelSVC, KernelSVR
 from .estimators.linear import LinearClassifier, LinearRegressor
-from .search.primitive import value_and_grad
+from .search.loss import CrossValidationLoss, value_and_grad
 from .search.search import GradientSearchCV
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CrossValidationLoss",
     "GradientSearchCV",
     "KernelSVC",
     "KernelSVR",

@@ -276,13 +276,17 @@ class Space:
             yield h, flat[start : start + len(h.ranges)]
             start += len(h.ranges)
 
-    def params(self, theta: np.ndarray) -> Params:
+    def params(self, theta: np.ndarray, clip: bool = True) -> Params:
         """Return the hyperparameters at a point of scaled coordinates."""
         powers = np.exp(np.where(self._is_log, theta, 0.0))
         flat = np.where(self._is_log, powers, theta * self._unit)
-        # exp(log(high)) may exceed high by a rounding error
-        flat = np.clip(flat, *self._ends.T)
+        if clip:  # exp(log(high)) may exceed high by a rounding error
+            flat = np.clip(flat, *self._ends.T)
         return {h.own: h.value(entries) for h, entries in self._parts(flat)}
+
+    def theta(self, params: Params) -> np.ndarray:
+        """Undo `params`."""
+        return self._scaled(self.flat(params))
 
     def pull(self, params: Params, gradient: Params) -> np.ndarray:
         """Return the gradient in scaled coordinates."""

@@ -51,16 +51,12 @@ def check_inputs(
     return X, y, targets, _values(model, tuned)
 
 
-def check_threshold(where: str, targets: Targets) -> None:
+def check_threshold(targets: Targets) -> None:
     """Say so if a threshold is given for more than two classes."""
     if targets.several:
-        raise ValueError(
-            f"{where} has a threshold, which is for two classes; y has several labels."
-        )
+        raise ValueError("threshold is for two classes; y has several labels.")
     if targets.classes is not None and len(targets.classes) != 2:
-        raise ValueError(
-            f"{where} has a threshold, which is for two classes; y has {len(targets.classes)}."
-        )
+        raise ValueError(f"threshold is for two classes; y has {len(targets.classes)}.")
 
 
 def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:

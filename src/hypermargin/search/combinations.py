@@ -50,7 +50,7 @@ class Combination:
             model.chosen(name, spec, targets, values)  # says which label is unknown
         self.method(method, targets)
         if "threshold" in self.model.bare({**self.listed, **self.ranges}):
-            check_threshold("space", targets)
+            check_threshold(targets)
         return targets
 
     def method(self, asked: str | Method, targets: Targets) -> Method:
