@@ -95,19 +95,13 @@ class Adapter:
     by_part: ClassVar[dict[str, str]] = {}
     # whether a threshold for two classes is tuned by moving outputs, and is no parameter of it
     wraps_threshold: ClassVar[bool] = False
-    # which numbers the estimator accepts for a hyperparameter; any, where it is not listed
+    # which numbers the estimator accepts; any, where it is not listed, but positive ones by part
     signs: ClassVar[dict[str, str]] = {
         "C": "positive",
         "gamma": "positive",
         "alpha": "positive",
         "epsilon": "non-negative",
         "quantile": "fraction",
-        "class_cost": "positive",
-        "class_weight": "positive",
-        "margin": "positive",
-        "machine_cost": "positive",
-        "group_cost": "positive",
-        "group_epsilon": "positive",
     }
 
     linear: ClassVar[bool] = False  # whether it has no kernel
@@ -166,7 +160,7 @@ class Adapter:
 
     def tol(self, estimator: Any) -> float:
         """Return the optimality gap to train to, in units of the targets."""
-        return 1e-3
+        return 1e-3  # LIBLINEAR cross-validates to 1e-2; the refit has the estimator's own
 
     def doubts(self, estimator: Any, targets: Targets) -> list[str]:
         """Return reasons why the refitted estimator may differ from what the search has seen."""
@@ -202,11 +196,11 @@ class WeightedClasses:
     balances_weights: ClassVar[bool] = False
 
     def knobs(self, estimator: Any) -> tuple[str, ...]:
-        return ("class_weight", "threshold")
+        return (*self.by_part, "threshold")
 
     def class_weight(
         self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
-    ) -> np.ndarray:
+    ) -> np.ndarray | float:
         classes, present = np.asarray(targets.classes), np.unique(y)
         counted = weight if self.balances_weights else None
         per_class = np.ones(len(classes))
@@ -248,6 +242,9 @@ class OwnParts:
         known = self.loss(estimator).by_part
         return tuple(name for name in self.by_part if name in known)
 
+    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+        return []
+
     def loss(self, estimator: Any) -> Loss:
         raise NotImplementedError
 
@@ -266,10 +263,7 @@ class OwnKnobs(OwnParts):
     def knobs(self, estimator: Any) -> tuple[str, ...]:
         return (*super().knobs(estimator), "threshold")
 
-    def class_weight(
-        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
-    ) -> np.ndarray:
-        return np.ones(len(y))
+    class_weight = Adapter.class_weight  # they are hyperparameters of the loss
 
     def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
         values = super().values_by_part(estimator, targets, tuned)
@@ -291,16 +285,6 @@ class OwnLosses(OwnParts):
         return (*quantile, *super().knobs(estimator))
 
 
-class SingleTarget:
-    """Regressors with one target."""
-
-    def targets(self, y: Any) -> Targets:
-        y = column_or_1d(y, warn=True).astype(float)
-        everyone = np.ones(len(y), dtype=bool)
-        column = Column(everyone, y, {})
-        return Targets(y[:, None], None, [column], typical_deviation(y) or 1.0)
-
-
 class ManyTargets:
     """Regressors with one machine for each target."""
 
@@ -311,6 +295,13 @@ class ManyTargets:
         columns = [Column(everyone, column, {}) for column in table.T.copy()]
         scale = max(typical_deviation(column.target) for column in columns) or 1.0
         return Targets(table, None, columns, scale)
+
+
+class SingleTarget(ManyTargets):
+    """Regressors with one target."""
+
+    def targets(self, y: Any) -> Targets:
+        return super().targets(column_or_1d(y, warn=True))
 
 
 def read_classes(y: Any) -> tuple[np.ndarray, np.ndarray]:

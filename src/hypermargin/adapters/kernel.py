@@ -138,12 +138,6 @@ class KernelRidgeAdapter(ManyTargets, Adapter):
 class KernelSVCAdapter(OwnKnobs, SVCAdapter):
     """As SVC, with the losses, costs, margins and threshold of our own classifier."""
 
-    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
-        return []
-
 
 class KernelSVRAdapter(OwnLosses, SVRAdapter):
     """As SVR, with the losses of our own regressor."""
-
-    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
-        return []

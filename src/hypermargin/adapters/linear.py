@@ -41,10 +41,6 @@ class LinearAdapter(Adapter):
     def scalars(self, estimator: Any) -> tuple[str, ...]:
         return self.loss(estimator).hyperparameters
 
-    def tol(self, estimator: Any) -> float:
-        # LIBLINEAR cross-validates to 1e-2, as curves do here; the refit has the estimator's own
-        return 1e-3
-
     def intercept(self, estimator: Any) -> tuple[float, float]:
         """Return the constant that stands for the bias, and how much its weight is penalised."""
         return float(estimator.fit_intercept), 0.0
@@ -263,9 +259,6 @@ class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
     def loss(self, estimator: Any) -> Loss:
         return Squared()
 
-    def knobs(self, estimator: Any) -> tuple[str, ...]:
-        return ("threshold",)
-
     def refuse(self, estimator: Any) -> str | None:
         return "positive=True; use False" if estimator.positive else None
 
@@ -280,11 +273,11 @@ class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
 
     def class_weight(
         self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
-    ) -> np.ndarray:
+    ) -> np.ndarray | float:
         if targets.several and estimator.class_weight is not None:
             return compute_sample_weight(estimator.class_weight, (y > 0).astype(int))
         if targets.several:
-            return np.ones(len(y))
+            return 1.0
         return super().class_weight(estimator, y, targets, weight)
 
     def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:

@@ -107,7 +107,8 @@ class Model:
 
     def sign(self, name: str) -> str:
         """Return which numbers are accepted for a parameter of the whole."""
-        return self.adapter.signs.get(name.removeprefix(self.prefix), "any")
+        other = "positive" if self.is_by_part(name) else "any"
+        return self.adapter.signs.get(name.removeprefix(self.prefix), other)
 
     def is_by_part(self, name: str) -> bool:
         """Whether a parameter of the whole has a value for each class, machine or group."""
