@@ -103,6 +103,7 @@ class Polynomial(_Affine):
 class Sigmoid(_Affine):
     """K = tanh(gamma x'z + coef0); not positive definite in general."""
 
+    definite = False
     coef0_range = (-2.0, 2.0)
 
     def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -19,6 +19,7 @@ class Kernel:
     """K(x, z) and its derivatives with respect to `hyperparameters`."""
 
     hyperparameters: ClassVar[tuple[str, ...]] = ()
+    definite: ClassVar[bool] = True  # whether its matrices have no eigenvalue below zero
 
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None

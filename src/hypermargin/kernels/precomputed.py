@@ -12,6 +12,8 @@ from .points import Points, copied
 class Precomputed(Kernel):
     """X is the kernel matrix itself."""
 
+    definite = False  # nobody knows
+
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
     ) -> np.ndarray:

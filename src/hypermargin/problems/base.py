@@ -133,6 +133,23 @@ def _middle(fold: Fold, column: Column) -> float:
     return float(np.partition(target, len(target) // 2)[len(target) // 2])
 
 
+def _where_minima_are(dimension: Dimension, K: np.ndarray, n_rows: int) -> Dimension:
+    """Return a range of C whose usual part begins where a squared loss has a minimum.
+
+    It has one for sure where 1 / (2 C) is more than what the kernel matrix lacks to be positive
+    definite.  `K` is of some of the rows; eigenvalues grow with their number.
+    """
+    centred = K - K.mean(axis=0)
+    lack = -float(np.linalg.eigvalsh(centred - centred.mean(axis=1, keepdims=True))[0])
+    lack *= n_rows / len(K)
+    low, high = dimension.usual or (dimension.low, dimension.high)
+    middle, most = np.sqrt(low * high), 0.5 / max(lack, 1e-300)
+    if middle <= most or lack <= 1e-9 * np.abs(K).max():
+        return dimension
+    usual = low * most / middle, high * most / middle
+    return replace(dimension, low=min(dimension.low, usual[0]), usual=usual)
+
+
 class Problem:
     """Folds, columns and a loss: what every way to cross-validate has in common.
 
@@ -324,11 +341,14 @@ class KernelProblem(Problem):
         found = {n: kernel.dimension(n, sample) for n in names if n in kernel.hyperparameters}
         middle = {name: d.from_scaled(d.middle) for name, d in found.items()}
         params = {**self.values, **design.fixed, **middle}
-        mean = float(kernel.block(sample, sample, params).mean())
-        scale = float(kernel.diagonal(sample, params).mean()) - mean
+        K = kernel.block(sample, sample, params)
+        scale = float(kernel.diagonal(sample, params).mean()) - float(K.mean())
         scale = scale if np.isfinite(scale) and scale > 1e-12 else 1.0
         known = [name for name in names if name in (*loss.hyperparameters, *loss.by_part)]
-        return found | {name: loss.dimension(name, y, scale) for name in known}
+        found |= {name: loss.dimension(name, y, scale) for name in known}
+        if loss.unreached and not kernel.definite and "C" in known and np.isfinite(K).all():
+            found["C"] = _where_minima_are(found["C"], K, len(design.rows))
+        return found
 
     def of_thread(self) -> Self:
         """Return a problem like this one with memory of its own."""
