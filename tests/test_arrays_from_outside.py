@@ -23,14 +23,13 @@ class WidthOfEachFeature(Kernel):
 
     hyperparameters = ("widths",)
 
-    def block(self, rows, cols, params, out=None):
+    def at(self, points, params):
         root = np.sqrt(params["widths"])
-        scaled = [Points(np.asarray(p.X) * root, p.index) for p in (rows, cols)]
-        found = np.exp(np.minimum(-scaled[0].square_distances(scaled[1]), 0.0))
-        if out is None:
-            return found
-        out[:] = found
-        return out
+        return Points(np.asarray(points.X) * root, points.index)
+
+    def block(self, rows, cols, params, out=None):
+        exponent = rows.square_distances(cols, out, -1.0)
+        return np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)
 
     def diagonal(self, points, params):
         return np.ones(len(points))
@@ -39,7 +38,7 @@ class WidthOfEachFeature(Kernel):
         X, Z, weight = np.asarray(rows.X, float), np.asarray(cols.X, float), M * block
         crossed = np.einsum("ik,ik->k", X, weight @ Z)
         squares = weight.sum(axis=1) @ X**2 + weight.sum(axis=0) @ Z**2
-        return {"widths": 2.0 * crossed - squares}
+        return {"widths": (2.0 * crossed - squares) / params["widths"]}
 
     def dimension(self, name, points):
         return Dimension(1e-3, 1e3)

@@ -129,12 +129,13 @@ class _KernelMachine(BaseEstimator):
                 X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
             vectors, size = Points.of(self.support_vectors_), max(1, BLOCK // len(self.support_))
             back = [self._kernel.bias_back(vectors, line) for line in self.dual_coef_]
+            centre, values = vectors.centre, self._values
+            vectors = self._kernel.at(vectors, values)
             outputs = np.empty((X.shape[0], len(self.dual_coef_)))
             for i in range(0, X.shape[0], size):
-                rows = Points(
-                    X[i : i + size], np.arange(len(outputs))[i : i + size], vectors.centre
-                )
-                block = self._kernel.block(rows, vectors, self._values)
+                numbers = np.arange(len(outputs))[i : i + size]
+                rows = Points(X[i : i + size], numbers, centre)
+                block = self._kernel.block(self._kernel.at(rows, values), vectors, values)
                 outputs[i : i + size] = block @ self.dual_coef_.T
             return outputs + (self.intercept_ - np.array(back))
         return K @ self.dual_coef_.T + self.intercept_

@@ -21,6 +21,14 @@ class Kernel:
     hyperparameters: ClassVar[tuple[str, ...]] = ()
     definite: ClassVar[bool] = True  # whether its matrices have no eigenvalue below zero
 
+    def at(self, points: Points, params: Params) -> Points:
+        """Return points in the form in which all other methods but `dimension` are given them.
+
+        It is asked for once per evaluation: here a kernel scales columns, or keeps what its blocks
+        have in common.
+        """
+        return points
+
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
     ) -> np.ndarray:

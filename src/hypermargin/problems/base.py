@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from .._core.budget import Budget, Effort, Workers, one_blas_thread
-from .._core.space import Dimension, Params
+from .._core.space import Dimension, Params, same
 from ..kernels.base import Kernel
 from ..kernels.gram import RowStore
 from ..kernels.points import Points
@@ -324,6 +324,14 @@ class KernelProblem(Problem):
         if not self.loss.classifies:
             self.units = self.spreads.max(axis=1)
 
+    def points_at(self, key: Any, points: Points, params: Params) -> Points:
+        """Return points as the kernel wants them, which it is asked for once per evaluation."""
+        own = {name: params[name] for name in self.kernel.hyperparameters}
+        latest = self._placed.get(key)
+        if latest is None or latest[0] is not points or not same(latest[1], own):
+            self._placed[key] = latest = points, own, self.kernel.at(points, own)
+        return latest[2]
+
     def in_single(self, points: Points, params: Params, tol: float) -> bool:
         """Whether kernel values in single precision are exact enough.
 
@@ -341,6 +349,7 @@ class KernelProblem(Problem):
         found = {n: kernel.dimension(n, sample) for n in names if n in kernel.hyperparameters}
         middle = {name: d.from_scaled(d.middle) for name, d in found.items()}
         params = {**self.values, **design.fixed, **middle}
+        sample = kernel.at(sample, params)
         K = kernel.block(sample, sample, params)
         scale = float(kernel.diagonal(sample, params).mean()) - float(K.mean())
         scale = scale if np.isfinite(scale) and scale > 1e-12 else 1.0
@@ -373,6 +382,7 @@ class KernelProblem(Problem):
     def _begin(self) -> None:
         self._stores = [(RowStore(), RowStore()) for _ in range(self._n_stores)]
         self._twins: dict[int, Any] = {}
+        self._placed: dict[Any, tuple[Points, Params, Points]] = {}
         self._latest: object = None
 
     @property

@@ -160,7 +160,8 @@ class _TrainedDesign:
         self.dual = problem.loss.dual(view.of_loss, self.params)
         # a linear system has no gap that would show what is lost
         single = not problem.loss.linear and self.dual.ridge.max(initial=0.0) < MOST_RIDGE
-        single = single and problem.in_single(view.points, self.params, effort.tol)
+        self.points = points = problem.points_at(number, view.points, self.params)
+        single = single and problem.in_single(points, self.params, effort.tol)
         offsets = problem.offsets[list(view.folds)]
         if offsets.any():
             away = np.repeat(offsets, view.roster.sizes, axis=1)
@@ -217,7 +218,7 @@ class _TrainedDesign:
             at = np.linspace(0, len(members) - 1, min(len(members), SAMPLE)).astype(int)
             beta = self.beta[:, part]
             used = np.flatnonzero(beta.any(axis=0))
-            some, support = (view.points.take(members[rows]) for rows in (at, used))
+            some, support = (self.points.take(members[rows]) for rows in (at, used))
             exact = beta[:, used] @ problem.kernel.block(support, some, self.params)
             error = np.abs(exact - self.values[:, part][:, at]).max(axis=1)
             if (error > 10 * self.effort.gap).any():
@@ -228,7 +229,7 @@ class _TrainedDesign:
         """Train the machines of every column."""
         view, roster, bias = self.view, self.view.roster, self.problem.loss.bias
         budget = self.effort.budget
-        self.gram = gram = self.problem.gram(self.number, view.points, self.params, budget, single)
+        self.gram = gram = self.problem.gram(self.number, self.points, self.params, budget, single)
         active, complete = None, np.zeros(len(roster), dtype=bool)
         if warm is not None:
             active, complete = self._begin_at(warm)

@@ -253,6 +253,7 @@ class _Group:
             self.points = self.points.take(kept)
         self.rows = design.rows[kept]
         self.params = {**problem.values, **design.fixed, **params}
+        self.points = problem.kernel.at(self.points, self.params)
         self.jobs = problem._jobs(number, group)
         self.test_rows, self.test = {}, {}
         for f in design.folds:  # a row may be listed twice, and may be in the training part too
@@ -278,7 +279,8 @@ class _Group:
         drawn = {f: problem.landmarks_of(f, rank) for f in {f for f, _ in self.jobs}}
         rows = np.unique(np.concatenate(list(drawn.values())))
         self.landmark_rows = rows = rows[members[rows]]
-        self.landmarks = design.points.take(np.searchsorted(design.rows, rows))
+        landmarks = design.points.take(np.searchsorted(design.rows, rows))
+        self.landmarks = problem.kernel.at(landmarks, self.params)
         self.own = np.ones((len(rows) + problem.loss.bias, len(self.jobs)), dtype=bool)
         for k, (f, _) in enumerate(self.jobs):
             self.own[: len(rows), k] = np.isin(rows, drawn[f])
