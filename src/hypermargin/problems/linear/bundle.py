@@ -18,10 +18,8 @@ from ...losses.base import Dual
 from ...losses.lanes import LaneLoss
 from .lanes import Matrix
 from .loops import LANES
-from .systems import FEW, TIGHT, ConjugateGradients, LaneByLane, RowByRow, dots
+from .systems import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
 from .truncated import Truncated
-
-FINE = 1e-10  # gradient and accuracy of derivatives on few data, if they are to be exact
 
 
 class Bundle:
@@ -45,7 +43,6 @@ class Bundle:
         self.penalty[-1] = bias_penalty if matrix.scale else 1.0
         self.used: np.ndarray = loss.used
         self.corners = loss.has_corners
-        self.fine = matrix.small and matrix.dtype == np.float64 and not self.corners
         self.truncated = solver == "truncated"
         self.dual, self.system = self._choose(solver)
         self.converged, self.still, self.iterations = True, False, 0
@@ -96,8 +93,13 @@ class Bundle:
         if self.truncated:  # whose steps are too coarse for anything else
             system = ConjugateGradients(self.matrix, self.penalty, self.used, self.budget)
         B = B.astype(self.matrix.dtype, copy=False)
-        tol = min(tol, FINE) if self.fine and tol <= 10 * TIGHT else tol
         return system.solve(self.D, B, tol, self.used)
+
+    def outputs(self, P: np.ndarray) -> np.ndarray:
+        """Return the outputs X P of what `solve` has found last."""
+        if isinstance(self.system, RowByRow):
+            return self.system.outputs(self.D, P)
+        return self.matrix.times(P, np.empty_like(self.Z))
 
     def gradient(self) -> np.ndarray:
         return self.penalty * self.W - self.matrix.transposed(self.A)

@@ -151,12 +151,6 @@ class Descent:
         if self.loss.has_corners:
             bundle.D = self.loss.corners(self.B)
 
-    def refine(self, tol: float, most: int) -> None:
-        """Go on from where it has ended, for what that brings."""
-        self.B = self.B.copy()  # which the bundle has as its own
-        self._descend(tol, 1.0, most // 10)  # of tight tolerances, there are ten times as many
-        self.bundle.A, self.bundle.converged = self.B, True
-
     def _descend(self, tol: float, balance: float, most: int) -> None:
         bundle = self.bundle
         coarse, tight = tol >= COARSE, tol <= TIGHT

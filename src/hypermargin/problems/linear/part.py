@@ -179,8 +179,7 @@ class Part:
             if f != WHOLE:
                 np.add.at(E[:, lane], self._places(self.test[f]), delta[f][:, c])
         P = bundle.solve(self.matrix.transposed(E), tol)
-        Q = self.matrix.times(P, np.empty_like(E))
-        cotangent = bundle.cotangent(Q)
+        cotangent = bundle.cotangent(bundle.outputs(P))
         return self.problem.loss.pullback(self.of_loss, self.params, cotangent)
 
 

@@ -313,7 +313,7 @@ class RowByRow:
     The Hessian is too large to factor then, and badly conditioned: words are rare and common.  The
     matrix of the rows is not: most pairs of texts share little.  By the identity of Woodbury
 
-        P = B - X' G,   (D^-1 + X X') G = X B,
+        P = B - X' G,   (D^-1 + X X') G = X B,   G = D X P,
 
     and coordinate descent on G, a row at a time, keeps P up to date.  Rows without curvature have
     no part in it; where curvature is infinite, as at the corner of a hinge loss, P is what these
@@ -326,7 +326,7 @@ class RowByRow:
         self.square = matrix.squared_lengths
 
     def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
-        scale = self.matrix.scale
+        scale, self.tight = self.matrix.scale, tol <= 10 * TIGHT
         if self.bias_penalty == 1.0 or scale == 0:
             # in double precision somebody wants the exact answer
             if D.dtype == np.float64 and np.isinf(D).sum(axis=0).max() in range(1, MOST_HELD):
@@ -338,12 +338,27 @@ class RowByRow:
         none = np.zeros_like(B[-1])
         column = self.matrix.transposed(D)[:-1] * D.dtype.type(scale)
         first, _ = self._descend(D, B[:-1], none, 0.0, tol, active)
+        of_first = self.multipliers
         second, _ = self._descend(D, column, none, 0.0, tol, active)
         stiffness = scale**2 * D.sum(axis=0, dtype=float) + self.bias_penalty
         stiffness -= dots(column, second)
         bias = (B[-1] - dots(column, first)) / np.where(stiffness > 0, stiffness, 1.0)
         bias = bias.astype(B.dtype)
+        self.multipliers = of_first + bias * (D.dtype.type(scale) * D - self.multipliers)
         return np.vstack([first - bias * second, bias])
+
+    def outputs(self, D: np.ndarray, P: np.ndarray) -> np.ndarray:
+        """Return X P of the last solution.
+
+        Where rows are stiff it is next to nothing, and what is left of large numbers: then G, if it
+        is known well, says more.  Outputs are those that one more step on every row would lead to.
+        """
+        Q, square = self.matrix.times(P, np.empty_like(D)), self.square[:, None]
+        if not self.tight:
+            return Q
+        finite = np.where(np.isfinite(D), D, 0.0)
+        G = np.where(finite > 0, self.multipliers, 0.0)
+        return np.where(finite > 0, (Q + square * G) / (1.0 + square * finite), Q).astype(D.dtype)
 
     def _descend(
         self,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bundle import FINE, Bundle
+from .bundle import Bundle
 from .corners import sharpen
 from .descent import Descent
 from .newton import newton
-from .systems import TIGHT
 
 EXACT = 1e-6  # gradient in double precision
 STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
@@ -38,16 +37,12 @@ def train(
         newton(bundle, tol * balance, MOST_TRUNCATED, halve=True)
         bundle.still = bundle.iterations == 0
     elif bundle.dual:
-        descent = Descent(bundle)
-        descent.run(tol, float(np.min(balance)), sweeps)
-        if bundle.fine and tol <= TIGHT and bundle.converged:
-            descent.refine(min(tol, FINE), sweeps)
+        Descent(bundle).run(tol, float(np.min(balance)), sweeps)
     elif bundle.corners:
         sharpen(bundle, tol, steps, rough)
     else:
-        least = min(tol, FINE if bundle.fine else EXACT)
         exactly = bundle.matrix.dtype == np.float64 and not rough
-        newton(bundle, least if exactly else tol * balance, steps, settle=exactly)
+        newton(bundle, min(tol, EXACT) if exactly else tol * balance, steps, settle=exactly)
     if path and bundle.corners:
         change = bundle.dots(bundle.W - start, bundle.W - start)
         bundle.still = bool((change <= STILL**2 * bundle.dots(bundle.W, bundle.W)).all())
