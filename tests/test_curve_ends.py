@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import LinearSVC
 
-from hypermargin import GradientSearchCV
+from hypermargin import GradientSearchCV, value_and_grad
 from hypermargin.criteria import Criterion
 
 
@@ -52,6 +52,33 @@ def test_a_criterion_that_is_nowhere_defined_is_a_failure(method):
     search = GradientSearchCV(LinearSVC(), criterion=Undefined(0.0), method=method)
     with pytest.raises(ValueError, match="the validation loss is nan at"):
         search.fit(*labelled())
+
+
+class Slopeless(Criterion):
+    """A value, and a gradient that is none."""
+
+    two_classes = True
+
+    def __repr__(self):
+        return "Slopeless()"
+
+    def __call__(self, outputs, y, weight):
+        return float(np.mean((outputs[:, 0] - y) ** 2)), np.full_like(outputs, np.nan)
+
+
+NO_GRADIENT = r"criterion=Slopeless\(\) returned a gradient that is not finite at {.*C"
+
+
+@pytest.mark.parametrize("method", ["curve", "path", "gradient"])
+def test_a_criterion_without_a_gradient_is_named(method):
+    search = GradientSearchCV(LinearSVC(), criterion=Slopeless(), method=method)
+    with pytest.raises(ValueError, match=NO_GRADIENT):
+        search.fit(*labelled())
+
+
+def test_a_gradient_that_is_not_finite_is_not_returned():
+    with pytest.raises(FloatingPointError, match=NO_GRADIENT):
+        value_and_grad(LinearSVC(), *labelled(), {"C": 1.0}, criterion=Slopeless())
 
 
 @pytest.mark.parametrize("method", ["curve", "path"])

@@ -5,18 +5,21 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from helpers import C_GAMMA, CASES, SVR_SPACE, quick, svc, svr
+from helpers import C_GAMMA, CASES, SVR_SPACE, make_data, quick, svc, svr
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import (
     accuracy_score,
     cohen_kappa_score,
     confusion_matrix,
+    d2_absolute_error_score,
     make_scorer,
     recall_score,
 )
 from sklearn.model_selection import cross_val_score
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
+
+from hypermargin import value_and_grad
 
 # The searches below are cut short on purpose; what they warn about is tested by name where
 # it matters.
@@ -232,3 +235,19 @@ def test_a_scorer_returning_counts_fills_the_table(binary):
     total = sum(table[f"mean_test_{name}"] for name in ("tn", "fp", "fn", "tp"))
     assert_allclose(total, 80 / 3)
     assert search.score(X, y) == counts(search.best_estimator_, X, y)["tp"]
+
+
+@pytest.mark.parametrize(
+    "scoring", ["neg_median_absolute_error", make_scorer(d2_absolute_error_score)]
+)
+def test_a_median_of_errors_is_descended_on_by_absolute_ones(scoring):
+    """Squares would follow a few targets far out, of which the median knows nothing."""
+    X, y = make_data(0)
+    y[:3] += 100.0
+    with pytest.warns(UserWarning, match="descends on the smooth absolute error"):
+        search = quick(SVR(), scoring=scoring, max_evals=2).fit(X, y)
+    expected = value_and_grad(
+        SVR(), X, y, search.best_params_, scoring="neg_mean_absolute_error", cv=search.cv
+    )
+    found = search.cv_results_["objective"][search.best_index_]
+    assert found == pytest.approx(expected[0], rel=1e-2)

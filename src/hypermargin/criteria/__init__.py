@@ -119,6 +119,10 @@ def criterion_for(
         found = type(criterion).read(getattr(scorer, "_kwargs", None) or {}, labels)
         if found is not None:
             return found.of_logits() if logits and hasattr(found, "of_logits") else found, True
+    for criterion in CRITERIA.values():
+        others = criterion.stands_in_for.items()
+        if any(score_func is other and scorer._sign == sign for other, sign in others):
+            return criterion, False
     return CRITERIA["accuracy" if is_classifier else "neg_mean_squared_error"], False
 
 

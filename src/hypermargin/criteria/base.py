@@ -35,6 +35,9 @@ class Criterion:
         The function of the scikit-learn scorer that the criterion stands for.
     sign : int
         1 if greater values of that score are better, else -1.
+    stands_in_for : dict
+        Functions of other scorers, without a smooth form, to which it is the nearest one, and their
+        signs.
     for_classifiers : bool
         Whether it is for classifiers or for regressors.
     two_classes : bool
@@ -66,6 +69,7 @@ class Criterion:
 
     score_func: ClassVar[Any] = None
     sign: ClassVar[int] = 1
+    stands_in_for: ClassVar[Mapping[Any, int]] = {}
     for_classifiers: ClassVar[bool] = True
     two_classes: ClassVar[bool] = False
     label: ClassVar[str] = "the given criterion"

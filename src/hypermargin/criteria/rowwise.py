@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -113,6 +113,11 @@ class SmoothAbsoluteError(_Regression):
     t: float = 100.0
     score_func = staticmethod(metrics.mean_absolute_error)
     sign = -1
+    # squares would follow the few targets far out, which these are deaf to
+    stands_in_for: ClassVar[Mapping[Any, int]] = {
+        metrics.median_absolute_error: -1,
+        metrics.d2_absolute_error_score: 1,
+    }
     label = "the smooth absolute error"
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -263,9 +263,7 @@ class Level:
             value, delta = validation_loss(
                 evaluation, whole.criterion, whole.prepared, whole.weight, whole.pooled
             )
-            if not np.isfinite(value):
-                settings = whole.space.settings(params)
-                raise FloatingPointError(f"the validation loss is {value} at {settings}.")
+            check_finite(whole.criterion, value, delta, whole.space.settings(params))
             if differentiate is not None:
                 gradient = differentiate(evaluation, delta)
         except OutOfTime:
@@ -278,6 +276,19 @@ class Level:
             theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, tol,
             tol <= self.enough, error,
         )  # fmt: skip
+
+
+def check_finite(
+    criterion: Criterion, value: float, delta: Sequence[np.ndarray], settings: Mapping[str, Any]
+) -> None:
+    """Say so if a criterion is undefined at a point, or has no gradient there."""
+    if not np.isfinite(value):
+        raise FloatingPointError(f"the validation loss is {value} at {settings}.")
+    if not all(np.isfinite(of_fold).all() for of_fold in delta):
+        raise FloatingPointError(
+            f"criterion={criterion!r} returned a gradient that is not finite at {settings}, beside "
+            f"the value {value:.6g}."
+        )
 
 
 def check_defined(

@@ -24,7 +24,7 @@ from ..adapters.model import Model, read_model
 from ..adapters.prepare import prepare
 from ..criteria import criterion_for, read_criterion
 from ..criteria.base import Criterion
-from ..methods.objective import check_defined, validation_loss
+from ..methods.objective import check_defined, check_finite, validation_loss
 from ..problems.base import Evaluation
 from .combinations import Combination, Refused, check_landmarks, read_combinations
 
@@ -219,6 +219,8 @@ class CrossValidationLoss:
         """
         evaluation = self._evaluation(point)
         value, delta = self._loss(evaluation)
+        settings = dict(point) if isinstance(point, Mapping) else self.params(point)
+        check_finite(self.criterion, value, delta, settings)
         gradient = evaluation.pullback(delta)
         if not isinstance(point, Mapping):
             assert self._latest is not None

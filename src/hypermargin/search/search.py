@@ -75,9 +75,9 @@ ends in one of them
         F-beta, precision, recall, jaccard (also averaged over classes), matthews_corrcoef, roc_auc,
         average_precision, neg_log_loss, neg_brier_score, r2 and the mean squared, absolute and
         pinball errors have a smooth form that the search descends on; with any other score it
-        descends on the smooth form of accuracy or of the mean squared error, and the score selects
-        among the visited points.  With several scores the one named by `refit` leads, else the
-        first.
+        descends on the smooth form of accuracy or of the mean squared error (of the absolute error
+        for its median), and the score selects among the visited points.  With several scores
+        the one named by `refit` leads, else the first.
     n_jobs : int, default=None
         Threads over folds, classes and blocks of the kernel matrix.  Results with several threads
         agree with those of one thread, and with each other, up to rounding.
