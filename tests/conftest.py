@@ -1,7 +1,12 @@
-"""Small data sets, searches, and the yardstick (a plain grid search over the same points)."""
+"""Small data sets, searches, and the yardstick (a plain grid search over the same points).
+
+The examples of docs/extending are listed before any test is collected, so that the contract tests
+hold them to what the package's own kernels, losses, criteria, methods and estimators must do.
+"""
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +14,11 @@ from helpers import C_GAMMA, CASES, quick, svc
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV
+
+PAGES = sorted((Path(__file__).parent.parent / "docs" / "extending").glob("*.md"))
+for page in PAGES:
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    exec(compile(example, str(page), "exec"), {"__name__": f"docs.extending.{page.stem}"})
 
 
 @pytest.fixture(scope="session")

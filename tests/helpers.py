@@ -11,11 +11,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from hypermargin import GradientSearchCV
+from hypermargin import GradientSearchCV, losses
 from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 from hypermargin.criteria import criterion_for
+from hypermargin.losses.regression import Squared
 from hypermargin.methods.objective import validation_loss
 
 # A point of each kernel's hyperparameters at which small standardised data are well behaved; the
@@ -47,6 +48,13 @@ def imbalanced(n: int = 300, seed: int = 0):
     rng = np.random.default_rng(seed)
     y = (rng.uniform(size=n) < 0.12).astype(int)
     return rng.normal(size=(n, 3)) + 1.3 * y[:, None], y
+
+
+def every_loss():
+    """Return all losses that are listed, and the one that has no name."""
+    return list(
+        dict.fromkeys([*losses.CLASSIFICATION.values(), *losses.REGRESSION.values(), Squared])
+    )
 
 
 class Differentiated:

@@ -4,13 +4,15 @@ import re
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
-from helpers import central_difference, make_data
+from helpers import make_data
 from sklearn import metrics
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.svm import SVC
 
-from hypermargin import GradientSearchCV
+from hypermargin import GradientSearchCV, KernelSVC, KernelSVR
+from hypermargin.adapters import ADAPTERS
 from hypermargin.criteria import CRITERIA
 
 ROOT = Path(__file__).parent.parent
@@ -31,21 +33,32 @@ def test_the_readme_runs_from_top_to_bottom():
     assert set(names["gradient"]) == {"C", "gamma"}
 
 
-def test_the_criterion_of_the_documentation_is_picked_up(monkeypatch):
-    (block,) = blocks("docs/extending.md")
-    names: dict = {}
-    exec(block, names)
-    criterion = names["SquaredHinge"]()
-    outputs, y = np.random.default_rng(0).normal(size=(12, 1)), np.arange(12) % 2
-    _, gradient = criterion(outputs, y, np.ones(12))
+EXAMPLES = {
+    "kernel": lambda: KernelSVC(kernel="cauchy"),
+    "loss": lambda: KernelSVR(loss="huber"),
+    "estimator": lambda: next(a.estimator for a in ADAPTERS if a.estimator.__name__ == "LSSVR")(),
+}
 
-    def f(z):
-        moved = outputs.copy()
-        moved[3, 0] = z
-        return criterion(moved, y, np.ones(12))[0]
 
-    assert gradient[3, 0] == pytest.approx(central_difference(f, outputs[3, 0]), rel=1e-6)
-    monkeypatch.setitem(CRITERIA, "neg_hinge_loss", criterion)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "extending").glob("*.md")), ids=str)
+def test_examples_of_extensions_are_short(page):
+    (example,) = blocks(page.relative_to(ROOT))
+    assert len(example.splitlines()) < 60
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_examples_of_extensions_are_searched_and_refitted(page):
+    estimator = EXAMPLES[page]()
+    X, y = make_data(2 if is_classifier(estimator) else 0)
+    cv = list(KFold(3, shuffle=True, random_state=0).split(X))
+    search = GradientSearchCV(estimator, cv=cv).fit(X, y)
+    assert set(search.best_params_) >= {"C", "gamma"}
+    theirs = cross_val_score(clone(estimator).set_params(**search.best_params_), X, y, cv=cv)
+    assert search.best_score_ == pytest.approx(theirs.mean(), abs=0.02)
+    assert search.score(X, y) >= theirs.mean()
+
+
+def test_the_criterion_of_the_documentation_is_picked_up():
     scorer = metrics.make_scorer(
         metrics.hinge_loss, greater_is_better=False, response_method="decision_function"
     )
@@ -79,5 +92,7 @@ def test_the_page_on_linear_models_runs():
 def test_the_documentation_lists_all_criteria():
     page = (ROOT / "docs" / "measures.md").read_text()
     for name, criterion in CRITERIA.items():
+        if not type(criterion).__module__.startswith("hypermargin."):
+            continue  # an example of the documentation
         assert f"`{name}`" in page
         assert f"`{type(criterion).__name__}(" in page

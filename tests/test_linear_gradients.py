@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import central_difference, entries, entry, make_data
+from helpers import central_difference, entries, entry, every_loss, make_data
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import KFold
@@ -12,7 +12,6 @@ from sklearn.svm import LinearSVC, LinearSVR
 
 from hypermargin import LinearClassifier, value_and_grad
 from hypermargin._core.budget import Effort
-from hypermargin.losses import LOSSES
 from hypermargin.losses.classification import SmoothHinge
 from hypermargin.problems.base import Column, Design, Fold
 from hypermargin.problems.linear import bundle
@@ -100,7 +99,7 @@ def assert_exact(problem):
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-8), place
 
 
-@pytest.fixture(params=LOSSES, ids=lambda kind: kind.__name__)
+@pytest.fixture(params=every_loss(), ids=lambda kind: kind.__name__)
 def loss(request):
     return loss_of(request.param)
 
@@ -114,7 +113,7 @@ def solver(request, monkeypatch):
 # no estimator has a loss with corners and a bias without penalty
 CASES = [
     pytest.param(kind, bias, id=f"{kind.__name__}-{bias}")
-    for kind in LOSSES
+    for kind in every_loss()
     for bias in BIASES
     if bias != "unpenalised" or kind.__name__ not in HAVE_CORNERS
 ]
@@ -180,7 +179,7 @@ def test_more_folds_than_lanes(loss):
 
 def test_rows_at_a_corner_that_depend_on_each_other():
     # twice the same rows, in one feature: more rows at the corner than features
-    for kind in LOSSES:
+    for kind in every_loss():
         if kind.__name__ not in HAVE_CORNERS:
             continue
         problem = make_problem(kind(), n=24, d=1)

@@ -13,20 +13,10 @@ from hypermargin import GradientSearchCV
 from hypermargin.methods import METHODS, Method
 from hypermargin.search.records import Record, Selection, comparable
 
-
-class RandomSearch(Method):
-    """Draws points until the evaluations are used up: a method in four lines."""
-
-    def search(self, objective):
-        low, high = objective.space.bounds.T
-        while True:
-            objective(objective.rng.uniform(low, high))
-
-
 RANGES = {"C": (1e-2, 1e2)}
 
 
-@pytest.fixture(params=[*METHODS, RandomSearch()], ids=[*METHODS, "outside"])
+@pytest.fixture(params=[*METHODS, type(METHODS["random"])()], ids=[*METHODS, "not listed"])
 def method(request):
     return request.param
 
@@ -68,7 +58,7 @@ def test_a_method_says_in_one_sentence_what_it_is_not_for():
         def obstacle(self, model, ranges, targets):
             return None if model.adapter.linear else "is for linear models; use SVC's friends"
 
-        search = RandomSearch.search
+        search = type(METHODS["random"]).search
 
     assert searched(OnlyLinear()).best_score_ > 0.5
     with pytest.raises(ValueError, match=r"^method=.* is for linear models; use SVC's friends\.$"):

@@ -101,6 +101,11 @@ class Model:
         whole = [n for n in names if n not in own]  # what wraps the whole has its own name
         return (*self.hyperparameters, *(self.prefix + name for name in own), *whole)
 
+    def check_params(self) -> None:
+        """Let the machine say what is wrong with its parameters, if it is of the kind that does."""
+        if hasattr(self.machine, "_parameter_constraints"):
+            self.machine._validate_params()
+
     def bare(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return params by the machine's own names."""
         return {name.removeprefix(self.prefix): value for name, value in params.items()}

@@ -41,7 +41,7 @@ class _KernelMachine(BaseEstimator):
     _adapter: ClassVar[Any]
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions(set(KERNELS))],
+        "kernel": [StrOptions(KERNELS.keys())],
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
@@ -289,7 +289,7 @@ default="hinge"
     break_ties: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict] = {
         **_KernelMachine._parameter_constraints,
-        "loss": [StrOptions(set(CLASSIFICATION))],
+        "loss": [StrOptions(CLASSIFICATION.keys())],
         "mu": [Interval(Real, 0, None, closed="neither")],
         "class_cost": ["array-like", dict, None],
         "margin": [Real, "array-like", dict],
@@ -407,7 +407,7 @@ default="epsilon_insensitive"
     _adapter = KernelSVRAdapter()
     _parameter_constraints: ClassVar[dict] = {
         **_KernelMachine._parameter_constraints,
-        "loss": [StrOptions(set(REGRESSION))],
+        "loss": [StrOptions(REGRESSION.keys())],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
         "group_cost": [dict, None],

@@ -148,7 +148,7 @@ default="squared_hinge"
     _adapter = LinearClassifierAdapter()
     _parameter_constraints: ClassVar[dict] = {
         **_LinearMachine._parameter_constraints,
-        "loss": [StrOptions(set(CLASSIFICATION))],
+        "loss": [StrOptions(CLASSIFICATION.keys())],
         "mu": [Interval(Real, 0, None, closed="neither")],
         "class_cost": ["array-like", dict, None],
         "margin": [Real, "array-like", dict],
@@ -255,7 +255,7 @@ default="epsilon_insensitive"
     _adapter = LinearRegressorAdapter()
     _parameter_constraints: ClassVar[dict] = {
         **_LinearMachine._parameter_constraints,
-        "loss": [StrOptions(set(REGRESSION))],
+        "loss": [StrOptions(REGRESSION.keys())],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
         "group_cost": [dict, None],

@@ -27,3 +27,6 @@ def make_kernel(name: Any, degree: float) -> Kernel:
     if not isinstance(name, str) or name not in KERNELS:
         raise ValueError(f"kernel={name!r} cannot be differentiated; use one of {sorted(KERNELS)}.")
     return Polynomial(degree) if name == "poly" else KERNELS[name]()
+
+
+__all__ = ["KERNELS", "RBF", "Kernel", "Linear", "Polynomial", "Precomputed", "Sigmoid"]

@@ -1,35 +1,19 @@
 """Losses by the names that estimators give them.
 
-To add one, write its class in a file here and list it in `LOSSES`; the contract tests of losses
+To add one, write its class in a file here and list it below; the contract tests of losses
 pick it up.
 """
 
 from __future__ import annotations
 
-from .base import Loss
+from .base import Costly, Dual, Loss, Rows, inverse
 from .classification import Hinge, LeastSquares, Logistic, ModifiedHuber, SmoothHinge, SquaredHinge
 from .regression import (
     EpsilonInsensitive,
     LeastSquaresRegression,
     Pinball,
-    Squared,
     SquaredEpsilonInsensitive,
 )
-
-LOSSES: tuple[type[Loss], ...] = (
-    Hinge,
-    SmoothHinge,
-    Logistic,
-    SquaredHinge,
-    ModifiedHuber,
-    LeastSquares,
-    EpsilonInsensitive,
-    SquaredEpsilonInsensitive,
-    LeastSquaresRegression,
-    Pinball,
-    Squared,
-)
-
 
 # by the names that estimators give them
 CLASSIFICATION: dict[str, type[Loss]] = {
@@ -48,3 +32,5 @@ REGRESSION: dict[str, type[Loss]] = {
     "squared": LeastSquaresRegression,
     "pinball": Pinball,
 }
+
+__all__ = ["CLASSIFICATION", "REGRESSION", "Costly", "Dual", "Loss", "Rows", "inverse"]

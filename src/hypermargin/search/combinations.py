@@ -21,7 +21,7 @@ from ..adapters.folds import Split, trainable
 from ..adapters.input import check_inputs, check_threshold, split_params
 from ..adapters.model import Model, NoAdapter, read_model
 from ..adapters.prepare import Prepared, default_dimensions
-from ..methods import AUTOMATIC, METHODS, Method
+from ..methods import AUTOMATIC, METHODS, Method, read_method
 from .refit import can_install
 
 ENOUGH = 50  # classes, to see whether a machine can be fitted at all
@@ -55,10 +55,10 @@ class Combination:
 
     def method(self, asked: str | Method, targets: Targets) -> Method:
         """Return the method that was asked for, or say why it is none for this."""
-        if asked == "auto":
+        found = read_method(asked)
+        if found is None:
             fitting = (METHODS[name] for name in AUTOMATIC)
             return next(m for m in fitting if not m.obstacle(self.model, self.ranges, targets))
-        found = METHODS[asked] if isinstance(asked, str) else asked
         obstacle = found.obstacle(self.model, self.ranges, targets)
         if obstacle is not None:
             raise ValueError(f"method={asked!r} {obstacle}.")
@@ -202,7 +202,7 @@ def _with_values(estimator: Any, listed: Mapping[str, Any]) -> tuple[Any, Any]:
 def _model_with(whole: Any, threshold: Any) -> Model:
     """Return the model that an estimator is, with a threshold that wraps it or without."""
     model = read_model(whole)
-    model.machine._validate_params()
+    model.check_params()
     if threshold is None:
         return model
     if not model.adapter.wraps_threshold:
@@ -234,7 +234,7 @@ def check_landmarks(model: Model, rank: int, exactly: bool) -> None:
             f"rank={rank} gives models with landmarks as support vectors, which {machine!r} "
             "cannot be; use SVC or SVR without probability, or exact_refit=True."
         )
-    if machine.kernel in ("sigmoid", "precomputed"):
+    if not model.adapter.kernel(machine).definite:
         raise ValueError(
             f"rank={rank} needs a positive definite kernel of the rows; "
             f"kernel={machine.kernel!r} is none. Use 'rbf', 'poly' or 'linear'."

@@ -16,6 +16,7 @@ from .._core.warn import warn
 from ..adapters.linear import LinearAdapter
 from ..adapters.model import Model, read_model
 from ..adapters.prepare import Prepared
+from ..kernels import Precomputed
 from ..problems.linear.problem import LinearCrossValidation
 from .log import Run
 from .records import Record
@@ -90,7 +91,9 @@ def _affordable(
     the point was evaluated on, `least`.
     """
     n = prepared.n_rows
-    whole = prepared.model.machine.kernel == "precomputed"  # the model would expect all rows
+    machine, adapter = prepared.model.machine, prepared.model.adapter
+    # the model of a given matrix would expect all rows
+    whole = isinstance(adapter.kernel(machine), Precomputed)
     if whole or least == n or budget.left is None or budget.wanted <= budget.left:
         return X, y, fit_params
     share = (budget.left / budget.wanted) ** (1.0 / prepared.problem.growth)

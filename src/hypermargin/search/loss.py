@@ -411,7 +411,7 @@ def _model_at(estimator: Any, params: Mapping[str, Any]) -> Model:
         if name not in known or name in own:
             _check_number(f"params[{name!r}]", value)
     model = read_model(clone(estimator).set_params(**own))
-    model.machine._validate_params()
+    model.check_params()
     for name in params:
         if name not in model.tunable:
             raise ValueError(

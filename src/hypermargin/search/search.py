@@ -18,7 +18,7 @@ from sklearn.model_selection._validation import (
     _warn_or_raise_about_fit_failures,
 )
 from sklearn.utils import indexable
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import (
     _check_method_params,
     _check_sample_weight,
@@ -29,7 +29,7 @@ from .._core.budget import Budget, one_blas_thread
 from .._core.warn import warn
 from ..adapters.folds import draw_folds
 from ..adapters.input import canonical
-from ..methods import METHODS, Method
+from ..methods import Method, read_method
 from .calibrated import Calibrated
 from .combinations import (
     Combination,
@@ -199,7 +199,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         "exact_refit": ["boolean"],
         "criterion": [str, callable, None],
         "pooled": ["boolean"],
-        "method": [StrOptions({"auto", *METHODS}), Method],
+        "method": [str, Method],
     }
 
     def __init__(
@@ -264,6 +264,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         -------
         self : GradientSearchCV
         """
+        method = read_method(self.method)
         combinations = read_combinations(self.estimator, self._given_space())
         usable = [one for one in combinations if isinstance(one, Combination)]
         if self.rank is not None:
@@ -293,9 +294,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         )
         by_loss = self.criterion is not None and self.scoring is None
         # grids and chu-2015 take the first of equal scores
-        method = METHODS.get(self.method) if isinstance(self.method, str) else self.method
-        takes_first = method is not None and method.takes_first
-        first = takes_first or not any(descends(plan) for plan in plans)
+        first = method is not None and method.takes_first
+        first = first or not any(descends(plan) for plan in plans)
         selection = Selection(by_loss, first)
         log = Log(scoring, self._leading_metric(scorers), self.verbose, selection)
         with one_blas_thread():
