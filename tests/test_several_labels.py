@@ -56,5 +56,5 @@ def test_the_gradient_is_that_of_differences(labelled):
 
 
 def test_a_threshold_is_for_two_classes(labelled):
-    with pytest.raises(ValueError, match="which is for two classes; y has several labels"):
+    with pytest.raises(ValueError, match="threshold is for two classes; y has several labels"):
         GradientSearchCV(RidgeClassifier(), {"alpha": None, "threshold": None}).fit(*labelled)
