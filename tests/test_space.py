@@ -1,14 +1,23 @@
 """The three forms of a point: a vector, the problem's arrays, the user's dicts by label."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import make_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from hypermargin import GradientSearchCV, KernelSVC, LinearRegressor, value_and_grad
+from hypermargin import (
+    CrossValidationLoss,
+    GradientSearchCV,
+    KernelSVC,
+    LinearRegressor,
+    value_and_grad,
+)
 from hypermargin._core.space import (
     Dimension,
     Hyperparameter,
@@ -53,8 +62,7 @@ def test_a_point_and_its_vector_are_the_same(space, seed):
     assert len(values) == len(space)
     expected = [d.from_scaled(t) for d, t in zip(space.dimensions, theta, strict=True)]
     np.testing.assert_allclose(values, expected, rtol=1e-13)
-    scaled = [d.to_scaled(v) for d, v in zip(space.dimensions, values, strict=True)]
-    np.testing.assert_allclose(scaled, theta, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(space.theta(params), theta, rtol=1e-10, atol=1e-10)
     for h in space.hyperparameters:  # what is not tuned stays
         if isinstance(h, LabelledArray):
             others = np.setdiff1d(np.arange(len(h.labels)), h.chosen)
@@ -138,6 +146,21 @@ def test_entries_are_picked_by_label_in_the_order_of_the_labels():
     for wrong, message in [({}, "an empty dict; name at least one"), ({"east": 1}, "'east'.*none")]:
         with pytest.raises(ValueError, match=message):
             labels.picked("group_cost", wrong)
+
+
+def test_warnings_name_a_point_as_its_user_does(monkeypatch):
+    X, y = make_data(2)
+    loss = CrossValidationLoss(KernelSVC(), X, np.array(["ham", "spam"])[y], {"class_cost": None})
+    evaluate = loss._prepared.problem.evaluate
+
+    def stuck(*args, **options):
+        return replace(evaluate(*args, **options), converged=False)
+
+    monkeypatch.setattr(loss._prepared.problem, "evaluate", stuck)
+    for point in ({"class_cost": {"ham": 1.0, "spam": 2.0}}, np.log([1.0, 2.0])):
+        with pytest.warns(ConvergenceWarning, match="at {'class_cost': {'ham': 1.0, 'spam': 2.0"):
+            loss(point)
+        loss._latest = None
 
 
 # --- hundreds of entries

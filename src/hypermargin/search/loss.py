@@ -219,8 +219,7 @@ class CrossValidationLoss:
         """
         evaluation = self._evaluation(point)
         value, delta = self._loss(evaluation)
-        settings = dict(point) if isinstance(point, Mapping) else self.params(point)
-        check_finite(self.criterion, value, delta, settings)
+        check_finite(self.criterion, value, delta, self._settings(point))
         gradient = evaluation.pullback(delta)
         if not isinstance(point, Mapping):
             assert self._latest is not None
@@ -260,12 +259,16 @@ class CrossValidationLoss:
         found = self._prepared.problem.evaluate(params, Effort(self.tol), warm=warm)
         if not found.converged:
             warnings.warn(
-                f"Training did not converge at {params}; scale the data.",
+                f"Training did not converge at {self._settings(point)}; scale the data.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         self._latest = params, found
         return found
+
+    def _settings(self, point: Any) -> dict[str, Any]:
+        """Return a point as users write it."""
+        return dict(point) if isinstance(point, Mapping) else self.params(point)
 
     def _point(self, point: Any) -> Params:
         """Return the hyperparameters of a point by the problem's names."""
