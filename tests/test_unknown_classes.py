@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from helpers import central_difference, make_data
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -231,3 +232,15 @@ def test_folds_of_one_class_only():
         GradientSearchCV(SVC(), {"C": (0.1, 10.0)}, cv=folds[2:]).fit(X, y)
     with pytest.raises(ValueError, match="fold 0 has one class only"):
         value_and_grad(SVC(), X, y, {"C": 1.0}, cv=folds[2:])
+
+
+@pytest.mark.parametrize("model", [RidgeClassifier(), LinearSVC(), LogisticRegression()], ids=str)
+def test_linear_machines_of_a_class_that_a_fold_does_not_know_in_a_pipeline(model):
+    X, y = make_data(2, n=40)
+    y = np.where(np.arange(40) == 0, 2, y)  # a class of one row
+    estimator = make_pipeline(StandardScaler(), model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = GradientSearchCV(estimator, cv=KFold(3), max_evals=4).fit(X, y)
+    grid = cross_val_score(clone(estimator).set_params(**search.best_params_), X, y, cv=KFold(3))
+    assert search.best_score_ == pytest.approx(grid.mean(), abs=0.03)

@@ -106,7 +106,7 @@ class LinearCrossValidation(Problem):
         It changes nothing but rounding, and what gradients at zero, to which others are compared,
         say of a bias that is far from there.  A target or two must not move it.
         """
-        if self.loss.classifies or self.bias_penalty or not self.intercept:
+        if self.loss.classifies or self.bias_penalty or not self.intercept or not len(target):
             return 0.0
         low, middle, high = np.percentile(target, [25, 50, 75])
         return 0.0 if low <= 0.0 <= high else float(middle)
