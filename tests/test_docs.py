@@ -89,6 +89,21 @@ def test_the_page_on_linear_models_runs():
     pyplot.close("all")
 
 
+def test_the_page_on_the_loss_runs():
+    names = {}
+    for block in blocks("docs/loss.md"):
+        exec(block, names)
+    loss, point = names["loss"], names["point"]
+    assert loss.params(names["vector"]) == pytest.approx(point)
+    assert loss.names == ["svc__C", "svc__gamma"]
+    assert names["weighted"].names == ["C", "class_weight[1]"]
+    assert set(names["gradient"]) == set(point)
+    begun, sampled = loss(loss.start), loss(names["study"].best_params)
+    for descended in (names["found"].x, names["descended"]):
+        assert loss(descended) < sampled < begun
+    assert names["best"].get_params().items() >= loss.params(names["found"].x).items()
+
+
 def test_the_documentation_lists_all_criteria():
     page = (ROOT / "docs" / "measures.md").read_text()
     for name, criterion in CRITERIA.items():
