@@ -4,8 +4,10 @@ import re
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import make_data
+from matplotlib.figure import Figure
 from sklearn import metrics
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import KFold, cross_val_score
@@ -84,9 +86,17 @@ def test_the_page_on_linear_models_runs():
         exec(block, names)
     curve = names["search"].curve_
     assert curve["C"][0] <= names["simplest"] <= curve["C"][-1]
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    names["plot_curve"](curve, pyplot.figure().gca())
-    pyplot.close("all")
+    axes = Figure().gca()
+    names["plot_curve"](curve, axes)
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), curve["C"])
+
+
+def test_the_page_on_the_method_runs():
+    names = {}
+    for block in blocks("docs/method.md"):
+        exec(block, names)
+    search = names["search"].fit(*make_data(2, n=90))
+    assert set(search.best_params_) == {"C", "gamma"}
 
 
 def test_the_page_on_the_loss_runs():
