@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import make_data
-from matplotlib.figure import Figure
 from sklearn import metrics
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.svm import SVC
+from test_layers import LAYERS
 
 from hypermargin import GradientSearchCV, KernelSVC, KernelSVR
 from hypermargin.adapters import ADAPTERS
@@ -86,6 +86,8 @@ def test_the_page_on_linear_models_runs():
         exec(block, names)
     curve = names["search"].curve_
     assert curve["C"][0] <= names["simplest"] <= curve["C"][-1]
+    from matplotlib.figure import Figure
+
     axes = Figure().gca()
     names["plot_curve"](curve, axes)
     np.testing.assert_array_equal(axes.lines[0].get_xdata(), curve["C"])
@@ -112,6 +114,21 @@ def test_the_page_on_the_loss_runs():
     for descended in (names["found"].x, names["descended"]):
         assert loss(descended) < sampled < begun
     assert names["best"].get_params().items() >= loss.params(names["found"].x).items()
+
+
+WORDS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", WORDS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_names_of_files_lead_somewhere(page):
+    text = page.read_text()
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (page.parent / link).exists(), link
+    folders = "|".join(LAYERS)
+    for name in re.findall(rf"`((?:{folders})/[\w/.]*)`", text):
+        assert (ROOT / "src" / "hypermargin" / name).exists(), name
+    for name in re.findall(r"`(?:tests/)?(test_[\w*]+\.py)`", text):
+        assert list((ROOT / "tests").glob(name)), name
 
 
 def test_the_documentation_lists_all_criteria():

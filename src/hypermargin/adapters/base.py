@@ -88,7 +88,21 @@ class Targets:
 
 
 class Adapter:
-    """How one kind of estimator is trained, tuned and read."""
+    """How one kind of estimator is trained, tuned and read; `register` lists it.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVR
+    >>> from hypermargin.adapters import Adapter, SingleTarget
+    >>> from hypermargin.losses import REGRESSION
+    >>> class Squared(SingleTarget, Adapter):
+    ...     def loss(self, estimator):
+    ...         return REGRESSION["squared"]()
+    ...     def gamma(self, estimator, X):
+    ...         return estimator.gamma
+    >>> Squared().hyperparameters(SVR()), Squared().values(SVR(C=2.0, gamma=0.5))
+    (('C', 'gamma'), {'C': 2.0, 'gamma': 0.5})
+    """
 
     estimator: type[BaseEstimator]
     # names of the loss's hyperparameters by part, by what the estimator calls them

@@ -16,7 +16,24 @@ from .points import Points
 
 
 class Kernel:
-    """K(x, z) and its derivatives with respect to `hyperparameters`."""
+    """K(x, z) and its derivatives with respect to `hyperparameters`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.kernels import Kernel
+    >>> from hypermargin.kernels.points import Points
+    >>> class Scaled(Kernel):
+    ...     hyperparameters = ("gamma",)
+    ...     def block(self, rows, cols, params, out=None):
+    ...         return np.multiply(params["gamma"], rows.inner(cols), out=out)
+    ...     def pullback(self, rows, cols, block, M, params):
+    ...         return {"gamma": float((M * block).sum()) / params["gamma"]}
+    >>> points = Points.of(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    >>> block = Scaled().block(points, points, {"gamma": 0.5})
+    >>> Scaled().pullback(points, points, block, np.ones((2, 2)), {"gamma": 0.5})
+    {'gamma': 26.0}
+    """
 
     hyperparameters: ClassVar[tuple[str, ...]] = ()
     definite: ClassVar[bool] = True  # whether its matrices have no eigenvalue below zero

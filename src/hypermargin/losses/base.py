@@ -77,7 +77,22 @@ class Rows:
 
 
 class Loss:
-    """Labels, weights and hyperparameters to the dual problem, and back."""
+    """Labels, weights and hyperparameters to the dual problem, and back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.losses import Costly, Dual, Rows
+    >>> class Absolute(Costly):
+    ...     def dual(self, rows, params):
+    ...         costs = self.costs(rows, params)
+    ...         return Dual(rows.y, -costs, costs, 0.0 * costs, 0.0 * costs)
+    ...     def pullback(self, rows, params, cotangent):
+    ...         return self.pull_costs(rows, params, cotangent.upper - cotangent.lower)
+    >>> rows = Rows(np.array([1.0, 2.0]), np.ones(2), {})
+    >>> Absolute().dual(rows, {"C": 3.0}).upper
+    array([3., 3.])
+    """
 
     hyperparameters: ClassVar[tuple[str, ...]]  # those that are numbers
     by_part: ClassVar[Mapping[str, str]] = {}  # those that are arrays, and over which parts

@@ -32,7 +32,21 @@ class Curve:
 
 
 class Method:
-    """A way to search."""
+    """A way to search.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> from hypermargin import GradientSearchCV
+    >>> from hypermargin.methods import Method
+    >>> class Middle(Method):
+    ...     def search(self, objective):
+    ...         objective(objective.space.bounds.mean(axis=1))
+    >>> search = GradientSearchCV(SVC(), {"C": (0.1, 10.0)}, method=Middle())
+    >>> round(search.fit(*load_iris(return_X_y=True)).best_params_["C"], 6)
+    1.0
+    """
 
     takes_first: ClassVar[bool] = False  # of equal scores; else that with the least smooth loss
 
