@@ -26,7 +26,7 @@ def test_targets_whose_rounding_is_above_libsvms_tolerance():
 @pytest.mark.parametrize("model", [SVC(), KernelSVC()])
 def test_a_refit_that_runs_out_of_time_gives_the_best_so_far(model, monkeypatch):
     X, y = make_data(2, n=300)
-    monkeypatch.setattr("hypermargin.search.finish.FEW", 0)
+    monkeypatch.setattr("hypermargin.search.finish.COLD_ROWS", 0)
     monkeypatch.setattr(Budget, "rest", lambda self: Budget(1e-9))
     for name in ("CHUNK", "NEWTON_EVERY"):  # so that it looks at the clock after five pairs
         monkeypatch.setattr(f"hypermargin.problems.exact.train.{name}", 5 * (name == "CHUNK"))

@@ -18,11 +18,7 @@ from .base import Targets
 from .model import Model
 
 LARGEST = 1e100  # values whose squares, of all rows and times a cost, are finite
-
-
 OF_FIT = ("sample_weight", "cost_groups")  # what machines may get beside X and y
-
-
 ASYMMETRY = 1e-5  # of a kernel matrix in single precision, relative to its largest entry
 
 

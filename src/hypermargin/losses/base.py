@@ -31,14 +31,8 @@ FIELDS = ("target", "lower", "upper", "kink", "ridge")
 
 # factors on the cost of rows, and which part of them has its own
 COSTS = {"class_cost": "class", "machine_cost": "machine", "group_cost": "group"}
-
-
 UNBOUNDED = 1e300  # a bound that is as good as none, and finite
-
-
 NAMELESS = -1  # the number of a part whose hyperparameters are all 1
-
-
 FACTOR = Dimension(1e-3, 1e3, "log", usual=(0.1, 10.0))
 
 

@@ -30,7 +30,7 @@ STRIDE = 4.0 * np.log(2.0)  # between places, in log C
 FINE = 8  # points of the curve from one place to the next
 FEW_ROWS = 1000  # below, places are everywhere in the space
 SAME = 1e-4  # scores that differ by less are the same, relative to the best
-STILL = 0.02  # change of outputs over a stride that is none
+NO_CHANGE = 0.02  # change of outputs over a stride that is none
 GROWING = 0.25  # change of outputs by log C, relative to their size, that is far from the end
 
 OWN_STEPS = 20  # in minimising the loss of costs by machine; each costs a criterion
@@ -172,7 +172,7 @@ def _next(walk: Walk, nodes: dict[float, Node]) -> float | None:
     best = float(np.nanmax(scores))
     if last.at < walk.high and last.score >= best - margin:
         rises = last.score > scores[-2] + margin
-        if (rises and last.change * STRIDE > STILL) or last.change > GROWING:
+        if (rises and last.change * STRIDE > NO_CHANGE) or last.change > GROWING:
             return min(walk.high, last.at + STRIDE)
     if first.at > walk.low and first.score >= best - margin and first.score > scores[1] + margin:
         return max(walk.low, first.at - STRIDE)

@@ -224,4 +224,4 @@ OPTIMISERS: dict[str, Optimiser] = {"lbfgs": lbfgs, "quadratic_model": quadratic
 
 def choose_optimiser(n_dimensions: int) -> Optimiser:
     """Return the optimiser for so many hyperparameters: a full model is for few of them."""
-    return quadratic_model if n_dimensions <= 6 else lbfgs
+    return OPTIMISERS["quadratic_model" if n_dimensions <= 6 else "lbfgs"]

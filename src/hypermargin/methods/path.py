@@ -14,7 +14,7 @@ from .base import Curve, Method
 from .objective import Objective, SearchEnded
 from .walk import Walk, not_alone
 
-STEP = 2e-3  # tolerance of training along the path, where a start is nearly good enough; but
+PATH_TOL = 2e-3  # tolerance of training along the path, where a start is nearly good enough; but
 TRUNCATED = {True: 1e-2, False: 1e-4}  # LIBLINEAR's own for its Newton method: classifiers, others
 DELTA = 2.0  # the factor from one C to the next
 CONSECUTIVE = 3  # solutions that did not change before the sweep stops
@@ -35,7 +35,7 @@ class CostPath(Method):
 
     def search(self, objective: Objective) -> Curve | None:
         walk = Walk(objective)
-        at, problem, tol = walk.low, walk.problem, STEP
+        at, problem, tol = walk.low, walk.problem, PATH_TOL
         if problem.truncates:
             tol = TRUNCATED[problem.loss.classifies]
             problem.release()  # the range of C was read off a matrix in single precision

@@ -23,7 +23,7 @@ from .records import Record
 from .refit import OwnSolver, can_install, leaves_bias_open, limited, solved_by
 from .scoring import calibration
 
-FEW = 1000  # rows up to which libsvm refits: it takes no time, and is bit-equal to a cold fit
+COLD_ROWS = 1000  # rows up to which libsvm refits: it takes no time, and is bit-equal to a cold fit
 
 
 def fit_best(
@@ -53,7 +53,7 @@ def fit_best(
     ours = can_install(model.machine) and model.machine.max_iter == -1
     if on_landmarks:
         ours = not exactly
-    few = prepared is not None and prepared.n_rows <= FEW and not on_landmarks
+    few = prepared is not None and prepared.n_rows <= COLD_ROWS and not on_landmarks
     few = few and not leaves_bias_open(record.state)
     if ours and few and _fit_by_libsvm(best, model, X, y, fit_params, budget):
         return

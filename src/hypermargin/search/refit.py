@@ -27,14 +27,12 @@ from .._core.space import Params
 from ..adapters.prepare import Prepared
 from ..kernels.points import Points
 from ..problems.base import Expansion, KernelProblem
+from ..problems.exact.train import MOST_PAIRS
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 FINEST = 1e-9  # tolerance in units of the targets' spread below which rounding begins
-MOST_PAIRS = 10_000_000  # libsvm's own limit
 PAIRS_A_SECOND = 1e8  # that libsvm makes on one row; on more rows fewer
 SOLVERS = ("_dense_fit", "_sparse_fit")  # the two methods of a machine that call libsvm
-
-
 Solver = Callable[[Any, np.ndarray, np.ndarray], Sequence[Expansion]]
 
 

@@ -17,7 +17,7 @@ CHUNK = 5_000  # pairs between two looks at the clock
 NEWTON_EVERY = 3  # pairs per row between two Newton steps
 PATIENCE = 100  # pairs per row before gaps are asked to shrink; libsvm never stops before that
 SINGULAR = 6_000  # free rows of all rounds on singular blocks that count as one
-JITTER = 1e-10  # on the diagonal of a block that is singular, in units of it
+LIFT = 1e-10  # on the diagonal of a block that is singular, in units of it
 LOOK_PAIRS = 20  # per row, that a look makes at most
 POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
 
@@ -114,7 +114,7 @@ class Block:
             cost, self.singular = 1.0, not system.definite
             if self.singular:
                 cost, K = min(1.0, len(free) / SINGULAR), K.astype(float)
-                system = SaddleSystem(K, ridge + JITTER * np.abs(np.diagonal(K)).mean(), True)
+                system = SaddleSystem(K, ridge + LIFT * np.abs(np.diagonal(K)).mean(), True)
             d, _ = system.solve(slope, 0.0)
             d -= d.mean()
             reach = self._reach(free, d)

@@ -37,7 +37,7 @@ from .train import MOST, WHOLE, Start, Trained, of_columns, of_fold, support, tr
 from .view import View
 
 MOST_RIDGE = 1e30  # that goes with kernel values in single precision, which end at 1e38
-EXACT = 1e-6  # the gap of a model on few rows, in units of the targets
+EXACT_GAP = 1e-6  # the gap of a model on few rows, in units of the targets
 
 
 class CrossValidation(KernelProblem):
@@ -114,9 +114,9 @@ class CrossValidation(KernelProblem):
         if self.loss.linear:  # a system is solved or not
             effort = replace(effort, budget=Budget())
         evaluation = whole.evaluate(params, effort, warm=start)
-        if evaluation.converged and len(weight) <= WHOLE and effort.tol > EXACT:
+        if evaluation.converged and len(weight) <= WHOLE and effort.tol > EXACT_GAP:
             # a small gap may mean much in the outputs; with few rows it costs nothing to close it
-            finer = whole.evaluate(params, replace(effort, tol=EXACT), warm=evaluation.state)
+            finer = whole.evaluate(params, replace(effort, tol=EXACT_GAP), warm=evaluation.state)
             evaluation = finer if finer.converged else evaluation
         state = [evaluation.state[0, c] for c in range(len(self.columns))]
         done = evaluation.converged

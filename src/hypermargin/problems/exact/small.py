@@ -24,9 +24,9 @@ from .train import MOST, WHOLE, Start, likely, spread, units
 
 SMALL = 1500  # rows up to which a machine among many is trained in a compiled call
 ALL = 100  # with at most so many rows a working set does not pay even for small machines
-NEAR = 0.02  # as in `train`: another round costs less here, and the block is most of that
-AHEAD = 0.05
-FEW = 200  # free rows up to which a compiled loop solves faster than LAPACK can be called
+NEAR_SMALL = 0.02  # as in `train`: another round costs less here, and the block is most of that
+AHEAD_SMALL = 0.05
+FEW_FREE = 200  # free rows up to which a compiled loop solves faster than LAPACK can be called
 ROUNDS = 20  # working sets after which machines are left to `train`
 
 
@@ -160,7 +160,7 @@ class Squad:
         for c in np.flatnonzero(self.n_trainable > ALL):
             part = self.roster.part(c)
             rows = part.start + np.flatnonzero(self.trainable[part])
-            active[rows] = likely(used[rows], self.worst[rows], AHEAD * self.unit[c])
+            active[rows] = likely(used[rows], self.worst[rows], AHEAD_SMALL * self.unit[c])
         return active
 
     def _first(self, active: np.ndarray | None) -> np.ndarray:
@@ -222,7 +222,7 @@ class Squad:
             least = 0.0 if open_still else float(np.max(self.effort.gap))
             if not excess.max() > least:
                 continue
-            near = excess > -NEAR * self.unit[c]
+            near = excess > -NEAR_SMALL * self.unit[c]
             if near.sum() > sizes[c]:
                 near = np.argsort(-excess, kind="stable")[: sizes[c]]
             self.inside[rows[near]] = True
@@ -446,7 +446,7 @@ def adjoints(
         members = rows[a:b]
         free, bound = parts_of(beta[f, a:b], lower[f, a:b], upper[f, a:b], kink[f, a:b])
         n = free.shape[0]
-        hard[machine] = n == 0 or n > FEW
+        hard[machine] = n == 0 or n > FEW_FREE
         for t in free:
             hard[machine] |= slots[members[t]] < 0
         for t in bound:

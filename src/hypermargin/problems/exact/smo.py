@@ -14,7 +14,7 @@ import numpy as np
 from ..._core.compiled import compiled, fast_max, fast_min
 
 HUGE = 1e30  # stands for infinity: fast-math code may not meet a real one
-STRIP = 256  # rows per vectorised scan; the winner is located inside the best strip only
+SCAN = 256  # rows per vectorised scan; the winner is located inside the best strip only
 FLAT = 1e-12  # least curvature along a pair, relative to the diagonal (1e-6 in single precision)
 
 
@@ -104,13 +104,13 @@ def select_up(r, Ki, Kj, up, down, step):
     """Bring r up to date after a step; return the best row to raise and both ends of the gap."""
     n = r.shape[0]
     top, bottom, strip = -HUGE, HUGE, 0
-    for s in range(0, n, STRIP):
-        e = min(n, s + STRIP)
+    for s in range(0, n, SCAN):
+        e = min(n, s + SCAN)
         high, low = advance(r[s:e], Ki[s:e], Kj[s:e], up[s:e], down[s:e], step)
         if high > top:
             top, strip = high, s
         bottom = min(bottom, low)
-    for t in range(strip, min(n, strip + STRIP)):
+    for t in range(strip, min(n, strip + SCAN)):
         if r[t] + up[t] >= top:
             return t, top, bottom
     return strip, top, bottom
@@ -121,12 +121,12 @@ def select_down(r, down, Ki, diag, top, own, floor, gains):
     """Return the row to lower: the one with the largest second-order gain."""
     n = r.shape[0]
     best, strip = -1.0, 0
-    for s in range(0, n, STRIP):
-        e = min(n, s + STRIP)
+    for s in range(0, n, SCAN):
+        e = min(n, s + SCAN)
         gain = list_gains(r[s:e], down[s:e], Ki[s:e], diag[s:e], top, own, floor, gains[s:e])
         if gain > best:
             best, strip = gain, s
-    for t in range(strip, min(n, strip + STRIP)):
+    for t in range(strip, min(n, strip + SCAN)):
         if gains[t] >= best:
             return t
     return strip

@@ -22,7 +22,7 @@ from .saddle import SaddleSystem
 from .smo import make_feasible, optimality, slopes, smo_on_rows
 
 TRIES = 4  # on the same rows without a gap of half the size, before machines are given up
-PATIENCE = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
+MOST_PAIRS = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
 MOST_STEPS = 100  # of Newton's method on a soft loss
 WHOLE = 600  # with at most so many rows there is no point in a working set
 MOST = 0.7  # a working set of so large a part of the rows may as well be all of them
@@ -260,7 +260,7 @@ class _Team:
 
     def run(self, effort: Effort) -> None:
         """Optimise on working sets until no row outside violates its condition in any fold."""
-        limit = LOOK_PAIRS * len(self.gram) if effort.rough else PATIENCE
+        limit = LOOK_PAIRS * len(self.gram) if effort.rough else MOST_PAIRS
         W = self._first()
         if not len(W):  # targets that are all equal leave nothing to begin with
             self.refresh(list(range(self.n_folds)))

@@ -19,29 +19,13 @@ from ...losses.base import Dual
 from .features import SAMPLE, Features
 
 DIRECT = 2e10  # operations up to which every machine has a preconditioner of its own
-
-
 PASS = 2.0  # cost of an operation in a pass over the rows, in units of one in a factorisation
-
-
 FORCING = 0.1  # accuracy of a step; finer when steps are small, to converge fast in the end
-
-
 RESTART = 1e-2  # accuracy of the first step of a warm start, which is not a small correction
-
-
 BLUR = 2.0  # width over which curvature is averaged, in units of the last step
-
-
 FARTHEST = 0.5  # the largest step that counts for it, in units of the targets
-
-
 DAMPING = 0.05  # least curvature of all rows at first, in units of the stiffness
-
-
 MOST_NEWTON = 100
-
-
 MOST_CG = 500
 
 

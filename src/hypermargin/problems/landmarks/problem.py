@@ -45,8 +45,8 @@ JITTER = 1e-6  # on the diagonal of K(Z, Z), in units of its mean
 SMOOTHING = 0.5  # width of the rounded corners, in units of the targets
 BIAS_PENALTY = 1e-8  # on the bias, in units of a row's bounds; makes it unique, moves nothing
 FEWER = 64, 250  # on a part of the rows: rows per landmark, and least number of landmarks
-STEP = 5.0  # last step of the outputs on average, in units of the largest violation of a row
-FINEST = 1e-3  # accuracy of a model on all rows; rounded corners make more of it meaningless
+LAST_STEP = 5.0  # last step of the outputs on average, in units of the largest violation of a row
+SMOOTH_TOL = 1e-3  # accuracy of a model on all rows; rounded corners make more of it meaningless
 ADJOINT = 1e-3, 1e-10  # accuracy of the adjoint in single and in double precision
 
 
@@ -160,7 +160,7 @@ class LowRankCrossValidation(KernelProblem):
         """
         self._latest = None
         step = (
-            STEP * effort.tol * min(1.0, self.smoothing / SMOOTHING)
+            LAST_STEP * effort.tol * min(1.0, self.smoothing / SMOOTHING)
         )  # sharp corners are soon crossed
         with one_blas_thread():
             parts = [
@@ -215,7 +215,7 @@ class LowRankCrossValidation(KernelProblem):
         else:
             warm = None
         self._latest = None
-        effort = replace(effort, tol=max(effort.tol, FINEST))
+        effort = replace(effort, tol=max(effort.tol, SMOOTH_TOL))
         evaluation = whole.evaluate(params, effort, warm=warm)
         state: Any = evaluation.state
         found = [state[0, c] for c in range(len(self.columns))]

@@ -28,10 +28,10 @@ NARROWER = 0.3
 COARSE = 2e-3  # tolerances from which on a gap that is slow to close is let be:
 EASY = 8  # steps, or sweeps, after which it is slow
 SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in the same units
-EXACT = 1e-9  # duality gap in double precision
+CLOSED = 1e-9  # duality gap in double precision
 INNER = 1e-2  # accuracy of the rounded machine, relative to that of the sharp one
 MOST_TURNS = 500
-SETTLED = 1e-12  # violations that are rounding, relative to the outputs
+NO_VIOLATION = 1e-12  # violations that are rounding, relative to the outputs
 
 
 def sharpen(bundle: Bundle, tol: float, most: int, rough: bool) -> None:
@@ -61,7 +61,7 @@ class Sharpening:
         matrix, precise = bundle.matrix, bundle.matrix.dtype == np.float64
         self.bundle, self.sharp, self.most, self.coarse = bundle, bundle.loss, most, tol >= COARSE
         self.exactly = precise and not rough and (matrix.small or tol <= TIGHT)
-        self.tol = min(tol, EXACT) if self.exactly else tol
+        self.tol = min(tol, CLOSED) if self.exactly else tol
         self.unit, self.wide = _widths(bundle.loss)
         self.width = WARM * self.unit
         self.inner = np.full_like(self.unit, INNER * min(self.tol, 1.0))
@@ -280,7 +280,7 @@ class Corners:
     @cached
     def _rounding(self) -> float:
         """Violations that are none: of outputs like the targets that are trained on."""
-        return SETTLED * float(np.abs(self.dual.target[self.low < self.high]).max(initial=0.0))
+        return NO_VIOLATION * float(np.abs(self.dual.target[self.low < self.high]).max(initial=0.0))
 
     def _go(self, b: np.ndarray, w: np.ndarray, free: list[int], side: np.ndarray) -> int | None:
         """Move the free coefficients to their optimum; return the row that met a corner first."""
@@ -316,7 +316,7 @@ class Corners:
         gain = np.maximum(rise, fall)
         gain[free] = -np.inf
         worst = int(np.argmax(gain))
-        if gain[worst] <= self._rounding + SETTLED * np.abs(out[worst]):
+        if gain[worst] <= self._rounding + NO_VIOLATION * np.abs(out[worst]):
             return None
         up = rise[worst] > fall[worst]
         at_zero = 1.0 if up else -1.0

@@ -31,17 +31,9 @@ from .loops import (
 )
 
 BLOCK_BYTES = 2**19  # of a dense matrix that are used several times before they leave the cache
-
-
 LEAST = 2**21  # multiplications that are worth a thread
-
-
 MANY = 2**16  # entries of a matrix from which it pays to do less than one could
-
-
-CHUNK = 1024  # sparse rows whose outputs stay in the cache
-
-
+CHUNK_ROWS = 1024  # sparse rows whose outputs stay in the cache
 Change = Callable[[np.ndarray, int], None]  # changes outputs of rows in place, given the first row
 
 
@@ -302,8 +294,8 @@ class SparseMatrix(Matrix):
 
     def _chunks(self, part: slice) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield some rows at a time, and where their entries begin."""
-        for start in range(part.start, part.stop, CHUNK):
-            stop = min(start + CHUNK, part.stop)
+        for start in range(part.start, part.stop, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, part.stop)
             yield slice(start, stop), self._csr[0][start : stop + 1]
 
     def _eights(self, A: np.ndarray) -> np.ndarray:

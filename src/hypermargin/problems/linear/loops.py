@@ -15,8 +15,6 @@ from numba.extending import intrinsic
 from ..._core.compiled import compiled
 
 LANES = 8
-
-
 _INT = ir.IntType(64)
 
 

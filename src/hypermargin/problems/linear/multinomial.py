@@ -28,12 +28,9 @@ from .bundle import Bundle
 from .lanes import Matrix
 from .loops import LANES
 from .part import Job, Part
-from .systems import ConjugateGradients
+from .systems import FEW, NOTHING, UNSEEN, ConjugateGradients
 
-FACTORED = 600  # features up to which the Hessian of each class is factored
 LEAST_SHARE = 0.05  # of the smallest class that tolerances take into account
-UNSEEN = 1e-7  # of a curvature may escape a sample, or single precision
-NOTHING = 1e-30  # curvature where all rows are certain of their classes
 WEAR = 2  # iterations more than with a new preconditioner that call for another
 
 
@@ -231,7 +228,7 @@ class CoupledSystem(ConjugateGradients):
         curvature = np.zeros((len(D), K), dtype=D.dtype)
         _add_curvatures(D, self.weight, curvature)
         curvature /= np.count_nonzero(self.weight.any(axis=0))
-        if self.matrix.width > FACTORED:
+        if self.matrix.width > FEW:
             sums = self.matrix.sums_of_squares(curvature).astype(float)
             inverse = (1.0 / (self.penalty + sums + NOTHING)).astype(D.dtype)
 

@@ -10,7 +10,7 @@ FORCING = 0.1  # accuracy of a step
 MOST_CUTS, MOST_HALVINGS = 12, 20
 DESCENT, HALVED = 1e-4, 1e-2  # part of the promised gain that a step is to have; if it is halved
 
-SETTLED = 1e-14  # part of the objective that is next to nothing
+NO_GAIN = 1e-14  # part of the objective that is next to nothing
 
 
 def newton(
@@ -48,7 +48,7 @@ def newton(
         bundle.steps += active
         if settle:
             value = losses + 0.5 * bundle.dots(bundle.W, bundle.penalty * bundle.W)
-            least = np.minimum(np.square(tol), SETTLED) * value
+            least = np.minimum(np.square(tol), NO_GAIN) * value
             moving = active & (-bundle.dots(gradient, S) > least)
         losses, stuck = _go(bundle, S, gradient, losses, active, halve)
 

@@ -31,7 +31,7 @@ from .lanes import MANY, Matrix, as_matrix
 from .part import WHOLE, Job, Part, State
 from .systems import FEW
 
-SINGLE = 1e-5  # tolerances from which single precision is enough
+SINGLE_TOL = 1e-5  # tolerances from which single precision is enough
 EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
 FINISH = 1e-3  # Newton's method has this much more for a step or two
 ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
@@ -138,7 +138,7 @@ class LinearCrossValidation(Problem):
         return 1.0 / EXTREME < largest < EXTREME
 
     def _dtype(self, tol: float) -> Any:
-        return np.float32 if tol >= SINGLE and self._fits_single else np.float64
+        return np.float32 if tol >= SINGLE_TOL and self._fits_single else np.float64
 
     def dimensions(self, names: Sequence[str], y: np.ndarray) -> dict[str, Dimension]:
         found = {}

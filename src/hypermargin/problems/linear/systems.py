@@ -25,6 +25,8 @@ STRAYED = 5 * WORN  # iterations that call for one for every lane
 MOST_CG = 500
 MOST_SWEEPS = 300
 MOST_HELD = 300  # rows at corners whose products are kept in a matrix
+UNSEEN = 1e-7  # of a curvature may escape a sample, or single precision
+NOTHING = 1e-30  # curvature where all rows are certain of their classes
 NULL = 1e-11  # eigenvalues, relative to the largest, that are none
 TIGHT = 1e-6  # tolerances that are worth ten times as many
 
@@ -177,8 +179,7 @@ class ConjugateGradients:
             diagonal = self.penalty + self.matrix.sums_of_squares(mean[:, None])
             return lambda B: B / diagonal
         H = self._gram(mean)
-        # a sample, or single precision, may not see all of a small curvature
-        inverse = _factored(H, self.penalty[:, 0] + 1e-7 * np.diag(H) + 1e-30)
+        inverse = _factored(H, self.penalty[:, 0] + UNSEEN * np.diag(H) + NOTHING)
         return lambda B: inverse(B).astype(B.dtype)
 
     def forget(self) -> None:

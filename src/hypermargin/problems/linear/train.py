@@ -9,7 +9,7 @@ from .corners import sharpen
 from .descent import Descent
 from .newton import newton
 
-EXACT = 1e-6  # gradient in double precision
+SHORTEST = 1e-6  # gradient in double precision
 STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
 MOST_STEPS, ROUGH_STEPS, MOST_TRUNCATED = 50, 15, 1000  # of Newton's method
 MOST_SWEEPS, ROUGH_SWEEPS = 300, 20  # of coordinate descent
@@ -42,7 +42,7 @@ def train(
         sharpen(bundle, tol, steps, rough)
     else:
         exactly = bundle.matrix.dtype == np.float64 and not rough
-        newton(bundle, min(tol, EXACT) if exactly else tol * balance, steps, settle=exactly)
+        newton(bundle, min(tol, SHORTEST) if exactly else tol * balance, steps, settle=exactly)
     if path and bundle.corners:
         change = bundle.dots(bundle.W - start, bundle.W - start)
         bundle.still = bool((change <= STILL**2 * bundle.dots(bundle.W, bundle.W)).all())
