@@ -46,11 +46,11 @@ class SmoothLoss:
         # targets have unit variance, so that the default epsilon of SVR is a tenth of it
         self.model = SVR() if sample.is_regression else SVC()
         self.splits = list(sample.folds(seed).split(sample.X, sample.y))
-        model, workers = read_model(self.model), Workers(1)
-        self.prepared = prepare(model, sample.X, sample.y, self.splits, {}, NAMES, 4e9, workers)
+        model, workers = read_model(self.model).tuning(NAMES), Workers(1)
+        self.prepared = prepare(model, sample.X, sample.y, self.splits, {}, 4e9, workers)
         scorer = check_scoring(self.model)
         self.criterion, _ = criterion_for(scorer, is_classifier(self.model))
-        self.tol = model.adapter.tol(self.model)
+        self.tol = model.adapter.tol()
         found = default_dimensions(self.prepared, dict.fromkeys(NAMES, True))
         self.ranges = {name: (d.low, d.high) for name, d in found.items()}
 

@@ -22,9 +22,8 @@ STEEPNESS = (5, 10, 20, 40)
 def choices(X, y, X_test, y_test, seed: int, size: int) -> dict[str, float]:
     """Return the test error in % at the point that each rule chooses."""
     splits = list(StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y))
-    names = ("C", "gamma")
-    model = read_model(SVC())
-    prepared = prepare(model, X, y, splits, {}, names, 4e9, Workers(2))
+    model = read_model(SVC()).tuning(["C", "gamma"])
+    prepared = prepare(model, X, y, splits, {}, 4e9, Workers(2))
     losses: dict[str, list[float]] = {f"t = {t}": [] for t in STEEPNESS}
     losses["cross-validation error"] = []
     test = []

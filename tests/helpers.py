@@ -65,12 +65,12 @@ class Differentiated:
     ):
         folds = StratifiedKFold if is_classifier(estimator) else KFold
         splits = list(folds(cv, shuffle=True, random_state=0).split(X, y))
-        self.model = read_model(estimator)
+        self.model = read_model(estimator).tuning(tuned)
         scorer = check_scoring(estimator, scoring)
         self.criterion, _ = criterion_for(scorer, is_classifier(estimator))
         fit_params = {self.model.prefix + "sample_weight": sample_weight}
         workers = Workers(1)
-        self.prepared = prepare(self.model, X, y, splits, fit_params, tuned, memory, workers)
+        self.prepared = prepare(self.model, X, y, splits, fit_params, memory, workers)
         self.weight = np.ones(len(y)) if sample_weight is None else sample_weight
 
     def evaluate(self, params, effort=Effort(1e-12), warm=None):  # noqa: B008

@@ -6,9 +6,11 @@ from helpers import KERNEL_PARAMS, central_difference, entries, entry, every_los
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from hypermargin._core.space import Dimension, Hyperparameter, Space, lattice
-from hypermargin.adapters.model import ADAPTERS, SVCAdapter
+from hypermargin.adapters.model import ADAPTERS, SVCAdapter, read_model
 from hypermargin.criteria import CRITERIA
 from hypermargin.criteria.confusion import ExpectedCost, SmoothBalancedError, SmoothError
 from hypermargin.criteria.rowwise import SmoothAbsoluteError
@@ -189,13 +191,12 @@ def test_smooth_scores_approach_the_hard_ones(kind, n_classes):
     outputs, y = outputs_and_targets(sharp, n_classes)
     if sharp.for_classifiers:
         classes = np.arange(n_classes)
-        decided = SVCAdapter().decision_function
-        model = SVCAdapter.estimator()
+        adapter = SVCAdapter(SVCAdapter.estimator())
         # without ties in the vote, whose winner no smooth function can name
-        votes = np.sort(np.floor(decided(model, outputs, classes) + 0.5), axis=-1)
+        votes = np.sort(np.floor(adapter.decision_function(outputs, classes) + 0.5), axis=-1)
         untied = slice(None) if n_classes == 2 else votes[:, -1] > votes[:, -2]
         outputs, y = outputs[untied], y[untied]
-        predicted = SVCAdapter().predict(model, outputs, classes)
+        predicted = adapter.predict(outputs, classes)
         hard = 1.0 - sharp.score_func(y, predicted)
     else:
         hard = sharp.score_func(y, outputs)
@@ -288,17 +289,30 @@ def test_optimisers_end_on_a_plateau(optimiser):
 # --- adapters
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda a: type(a).__name__)
-def test_adapters_read_their_estimator(adapter):
-    estimator = adapter.estimator()
-    names = adapter.scalars(estimator)
-    assert set(adapter.loss(estimator).hyperparameters) <= set(names) <= set(estimator.get_params())
-    assert set(adapter.values(estimator)) <= set(names)
+@pytest.mark.parametrize("kind", ADAPTERS, ids=lambda a: a.__name__)
+def test_adapters_read_their_estimator(kind):
+    estimator = kind.estimator()
+    adapter = kind(estimator)
+    names = adapter.scalars()
+    assert set(adapter.loss().hyperparameters) <= set(names) <= set(estimator.get_params())
+    assert set(adapter.values()) <= set(names)
     X, y = make_data(2)
     targets = adapter.targets(y)
     assert len(targets.y) == len(y)
     assert all(len(c.target) == len(y) for c in targets.columns)
-    assert adapter.linear or adapter.gamma(estimator, X) > 0
+    assert adapter.linear or adapter.gamma(X) > 0
+
+
+@pytest.mark.parametrize("kind", ADAPTERS, ids=lambda a: a.__name__)
+def test_adapters_are_bound_to_the_estimator_and_to_what_is_tuned_of_it(kind):
+    estimator = kind.estimator()
+    model = read_model(make_pipeline(StandardScaler(), estimator))
+    found = model.tuning(model.hyperparameters)
+    assert type(found.adapter) is kind
+    assert found.machine is estimator
+    assert found.adapter.tuned == found.adapter.hyperparameters()
+    assert not found.adapter.needs_gamma
+    assert model.adapter.tuned == ()
 
 
 # --- space

@@ -65,8 +65,8 @@ def test_separable_rows_at_large_costs_are_not_trained_for_ever(monkeypatch):
     )
     y = (X @ rng.normal(size=100) > 0).astype(int)
     splits = list(KFold(5).split(X))
-    model = read_model(LinearSVC(loss="hinge"))
-    problem = prepare(model, X, y, splits, {}, ["C"], 1e9, Workers(1)).problem
+    model = read_model(LinearSVC(loss="hinge")).tuning(["C"])
+    problem = prepare(model, X, y, splits, {}, 1e9, Workers(1)).problem
     steps = []
     sharpen = training.sharpen
 

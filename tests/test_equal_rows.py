@@ -44,9 +44,7 @@ def categories(n: int = 330, n_classes: int = 2):
 def assert_tied(estimator, X, y, n_jobs=1, rank=None, tol=1e-3):
     """Check the outputs of all folds, on validation and on training rows."""
     splits = list(StratifiedKFold(4).split(np.zeros(len(y)), y))
-    problem = prepare(
-        read_model(estimator), X, y, splits, {}, [], 1e9, Workers(n_jobs), rank
-    ).problem
+    problem = prepare(read_model(estimator), X, y, splits, {}, 1e9, Workers(n_jobs), rank).problem
     evaluation = problem.evaluate({}, Effort(tol))
     twins = first_equal(np.asarray(X.todense()) if sparse.issparse(X) else X)
     for f, (train, test) in enumerate(splits):

@@ -34,8 +34,8 @@ def problem_of(estimator, X, y):
     """Return the problem of an estimator with two folds, which has a machine on all rows."""
     rows = np.arange(len(y))
     splits = [(rows[rows % 2 == k], rows[rows % 2 != k]) for k in (0, 1)]
-    model = read_model(estimator)
-    return prepare(model, X, y, splits, {}, ["C"], 1e9, Workers(1)).problem
+    model = read_model(estimator).tuning(["C"])
+    return prepare(model, X, y, splits, {}, 1e9, Workers(1)).problem
 
 
 # --- LIBLINEAR

@@ -60,8 +60,8 @@ def quiet(search, *args, **params):
 
 def problem_of(estimator, X, y, tuned=("C",), n_jobs=1, **fit_params):
     splits = list(CV.split(X, y))
-    model = read_model(estimator)
-    return prepare(model, X, y, splits, fit_params, tuned, 1e9, Workers(n_jobs)).problem
+    model = read_model(estimator).tuning(tuned)
+    return prepare(model, X, y, splits, fit_params, 1e9, Workers(n_jobs)).problem
 
 
 @pytest.fixture(params=PRECONDITIONERS)

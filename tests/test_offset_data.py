@@ -20,7 +20,7 @@ from hypermargin.adapters.prepare import prepare
 def problem_of(estimator, X, y, rank=None):
     folds = KFold(4) if y.dtype == float else StratifiedKFold(4)
     splits = list(folds.split(np.zeros(len(y)), y))
-    return prepare(read_model(estimator), X, y, splits, {}, [], 1e9, Workers(1), rank).problem
+    return prepare(read_model(estimator), X, y, splits, {}, 1e9, Workers(1), rank).problem
 
 
 def outputs(estimator, X, y, rank=None, tol=1e-2):

@@ -109,11 +109,11 @@ def test_out_of_fold_outputs_are_those_of_the_estimator(estimator, n_classes):
         outputs = evaluation.outputs[fold]
         if isinstance(estimator, SVC):
             np.testing.assert_allclose(
-                adapter.decision_function(estimator, outputs, classes),
+                adapter.decision_function(outputs, classes),
                 model.decision_function(X[test]),
                 atol=1e-4,
             )
-        predicted = adapter.predict(estimator, outputs, classes)
+        predicted = adapter.predict(outputs, classes)
         np.testing.assert_allclose(predicted, model.predict(X[test]), atol=1e-4)
 
 

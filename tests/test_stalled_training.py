@@ -14,7 +14,7 @@ from hypermargin.adapters.prepare import prepare
 
 def evaluated(machine, X, y):
     splits = list(KFold(3, shuffle=True, random_state=0).split(X))
-    prepared = prepare(read_model(machine), X, y, splits, {}, [], 1e9, Workers(1))
+    prepared = prepare(read_model(machine), X, y, splits, {}, 1e9, Workers(1))
     tol = 1e-3 * prepared.targets.scale
     evaluation = prepared.problem.evaluate({}, Effort(tol))
     return evaluation, max(start.iterations.max() for start in evaluation.state.designs.values())

@@ -25,7 +25,7 @@ REGRESSORS = {
 
 def outputs(estimator, X, y, splits, rank=None, tol=1e-3):
     """Return the outputs of all folds."""
-    prepared = prepare(read_model(estimator), X, y, splits, {}, [], 1e9, Workers(1), rank)
+    prepared = prepare(read_model(estimator), X, y, splits, {}, 1e9, Workers(1), rank)
     evaluation = prepared.problem.evaluate({}, Effort(tol))
     assert evaluation.converged
     return [part[:, 0] for part in evaluation.outputs]

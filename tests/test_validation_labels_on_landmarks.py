@@ -18,8 +18,8 @@ N = 240
 
 def outputs_of(estimator, X, y, folds, rank):
     """Return what the models of the folds say of their validation rows."""
-    model = read_model(estimator)
-    problem = prepare(model, X, y, folds, {}, ["C"], 1e9, Workers(1), rank=rank, seed=0).problem
+    model = read_model(estimator).tuning(["C"])
+    problem = prepare(model, X, y, folds, {}, 1e9, Workers(1), rank=rank, seed=0).problem
     return problem.evaluate({"C": 1.5}, Effort(1e-10)).outputs
 
 

@@ -54,7 +54,7 @@ def moved(y, rows, n_classes, seed):
 
 
 def outputs(estimator, X, y, splits, effort):
-    problem = prepare(read_model(estimator), X, y, splits, {}, [], 1e9, Workers(1)).problem
+    problem = prepare(read_model(estimator), X, y, splits, {}, 1e9, Workers(1)).problem
     return problem.evaluate({}, effort).outputs[0]
 
 
@@ -95,7 +95,7 @@ def test_tolerances_depend_on_the_classes_in_training():
     tolerances = []
     for labels in (y, np.where(np.arange(90) >= 60, 0, y)):
         problem = prepare(
-            read_model(LogisticRegression()), X, labels, splits, {}, [], 1e9, Workers(1)
+            read_model(LogisticRegression()), X, labels, splits, {}, 1e9, Workers(1)
         ).problem
         jobs = problem.part.groups(problem, [0])[0]
         part = problem.part(problem, 0, jobs, {}, np.float64, None, Budget())

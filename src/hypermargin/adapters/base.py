@@ -7,7 +7,7 @@ splits its targets into the columns that its machines are trained on, and turns 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -88,23 +88,27 @@ class Targets:
 
 
 class Adapter:
-    """How one kind of estimator is trained, tuned and read; `register` lists it.
+    """How an estimator of one kind is trained, tuned and read; `register` lists the kind.
+
+    machine : the estimator; it may be the last step of a pipeline
+    tuned : its names of the hyperparameters that every evaluation gives
 
     Examples
     --------
     >>> from sklearn.svm import SVR
-    >>> from hypermargin.adapters import Adapter, SingleTarget
+    >>> from hypermargin.adapters import SingleTarget
     >>> from hypermargin.losses import REGRESSION
-    >>> class Squared(SingleTarget, Adapter):
-    ...     def loss(self, estimator):
+    >>> class Squared(SingleTarget):
+    ...     def loss(self):
     ...         return REGRESSION["squared"]()
-    ...     def gamma(self, estimator, X):
-    ...         return estimator.gamma
-    >>> Squared().hyperparameters(SVR()), Squared().values(SVR(C=2.0, gamma=0.5))
+    ...     def gamma(self, X):
+    ...         return self.machine.gamma
+    >>> adapter = Squared(SVR(C=2.0, gamma=0.5))
+    >>> adapter.hyperparameters(), adapter.values()
     (('C', 'gamma'), {'C': 2.0, 'gamma': 0.5})
     """
 
-    estimator: type[BaseEstimator]
+    estimator: ClassVar[type[BaseEstimator]]  # the kind
     # names of the loss's hyperparameters by part, by what the estimator calls them
     by_part: ClassVar[dict[str, str]] = {}
     # whether a threshold for two classes is tuned by moving outputs, and is no parameter of it
@@ -122,10 +126,13 @@ class Adapter:
     # whether, in a column of one class against the rest, the weights of all classes count
     weighs_others: ClassVar[bool] = True
 
-    def loss(self, estimator: Any) -> Loss:
+    def __init__(self, machine: Any, tuned: Iterable[str] = ()):
+        self.machine, self.tuned = machine, tuple(tuned)
+
+    def loss(self) -> Loss:
         raise NotImplementedError
 
-    def refuse(self, estimator: Any) -> str | None:
+    def refuse(self) -> str | None:
         """Return what keeps an estimator from being differentiated, if anything does."""
         return None
 
@@ -140,68 +147,73 @@ class Adapter:
         """Return the outputs of a model that knows some of the classes only, two at the least."""
         raise NotImplementedError
 
-    def kernel(self, estimator: Any) -> Kernel:
-        return make_kernel(estimator.kernel, estimator.degree)
+    def kernel(self) -> Kernel:
+        return make_kernel(self.machine.kernel, self.machine.degree)
 
-    def scalars(self, estimator: Any) -> tuple[str, ...]:
+    def scalars(self) -> tuple[str, ...]:
         """Return the names of all hyperparameters that are single numbers."""
-        return (*self.loss(estimator).hyperparameters, *self.kernel(estimator).hyperparameters)
+        return (*self.loss().hyperparameters, *self.kernel().hyperparameters)
 
-    def hyperparameters(self, estimator: Any) -> tuple[str, ...]:
+    def hyperparameters(self) -> tuple[str, ...]:
         """Return the names of what is tuned where nothing is said."""
-        knobs = self.knobs(estimator)
-        return tuple(name for name in self.scalars(estimator) if name not in knobs)
+        knobs = self.knobs()
+        return tuple(name for name in self.scalars() if name not in knobs)
 
-    def knobs(self, estimator: Any) -> tuple[str, ...]:
+    def knobs(self) -> tuple[str, ...]:
         """Return the names of what is tuned only on demand; `threshold` moves outputs."""
         return ()
 
-    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+    def values_by_part(self, targets: Targets) -> Params:
         """Return hyperparameters by part, by the names of the loss.
 
         They are what parts have that are not among those tuned.
         """
         return {}
 
-    def values(self, estimator: Any) -> Params:
+    def values(self) -> Params:
         """Return the hyperparameters that are plain numbers."""
-        found = {name: getattr(estimator, name) for name in self.scalars(estimator)}
+        found = {name: getattr(self.machine, name) for name in self.scalars()}
         return {name: float(v) for name, v in found.items() if isinstance(v, Real)}
 
-    def gamma(self, estimator: Any, X: Any) -> float:
+    @property
+    def needs_gamma(self) -> bool:
+        """Whether there is a gamma that is read off the training rows."""
+        return "gamma" in self.scalars() and "gamma" not in (*self.tuned, *self.values())
+
+    def gamma(self, X: Any) -> float:
         """Return the gamma that the estimator would use when it is fitted on X."""
         raise NotImplementedError
 
-    def tol(self, estimator: Any) -> float:
+    def tol(self) -> float:
         """Return the optimality gap to train to, in units of the targets."""
         return 1e-3  # LIBLINEAR cross-validates to 1e-2; the refit has the estimator's own
 
-    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+    def doubts(self, targets: Targets) -> list[str]:
         """Return reasons why the refitted estimator may differ from what the search has seen."""
         return []
 
     def targets(self, y: Any) -> Targets:
         raise NotImplementedError
 
-    def check_targets(self, estimator: Any, targets: Targets) -> None:
+    def check_targets(self, targets: Targets) -> None:
         """Say so if an estimator cannot be trained on such targets."""
 
     def class_weight(
-        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+        self, y: np.ndarray, targets: Targets, weight: np.ndarray
     ) -> np.ndarray | float:
         """Return the factors on the weights of training rows with targets y."""
         return 1.0
 
-    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+    def predict(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
-    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
+    def outputs(self, X: Any) -> np.ndarray:
         """Return the outputs of a fitted estimator's machines."""
-        found = estimator.predict(X)
+        found = self.machine.predict(X)
         return found.reshape(len(found), -1)
 
 
-class WeightedClasses:
+class WeightedClasses(Adapter):
     """Classifiers whose classes have weights, and that a threshold can be put around."""
 
     by_part: ClassVar[dict[str, str]] = {"class_weight": "class_cost"}
@@ -209,58 +221,55 @@ class WeightedClasses:
     # whether "balanced" counts rows by their weights
     balances_weights: ClassVar[bool] = False
 
-    def knobs(self, estimator: Any) -> tuple[str, ...]:
+    def knobs(self) -> tuple[str, ...]:
         return (*self.by_part, "threshold")
 
     def class_weight(
-        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+        self, y: np.ndarray, targets: Targets, weight: np.ndarray
     ) -> np.ndarray | float:
         classes, present = np.asarray(targets.classes), np.unique(y)
         counted = weight if self.balances_weights else None
         per_class = np.ones(len(classes))
         per_class[present] = compute_class_weight(
-            estimator.class_weight, classes=classes[present], y=classes[y], sample_weight=counted
+            self.machine.class_weight, classes=classes[present], y=classes[y], sample_weight=counted
         )
         return per_class[y]
 
-    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
-        if "class_weight" not in tuned:  # they are in the weights of the rows
+    def values_by_part(self, targets: Targets) -> Params:
+        if "class_weight" not in self.tuned:  # they are in the weights of the rows
             return {}
         labels = np.asarray(targets.classes)
-        weights = compute_class_weight(estimator.class_weight, classes=labels, y=labels[targets.y])
+        weights = compute_class_weight(
+            self.machine.class_weight, classes=labels, y=labels[targets.y]
+        )
         return {"class_cost": weights}
 
 
-class OwnParts:
+class OwnParts(Adapter):
     """Estimators of our own, with hyperparameters by part that have the names of the loss's."""
 
-    by_part: ClassVar[dict[str, str]] = {}
-
-    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
+    def values_by_part(self, targets: Targets) -> Params:
         values: Params = {}
-        known = self.loss(estimator).by_part
+        known = self.loss().by_part
         for name in self.by_part:
-            given = getattr(estimator, name)
+            given = getattr(self.machine, name)
             if given is None:
                 continue
             if name not in known:
                 if np.any(np.not_equal(given, 1.0)):
                     raise ValueError(
-                        f"{name}={given!r} has no effect with loss={estimator.loss!r}."
+                        f"{name}={given!r} has no effect with loss={self.machine.loss!r}."
                     )
                 continue
             values[name] = targets.labels(name, known[name]).values(name, given)
         return values
 
-    def knobs(self, estimator: Any) -> tuple[str, ...]:
-        known = self.loss(estimator).by_part
+    def knobs(self) -> tuple[str, ...]:
+        known = self.loss().by_part
         return tuple(name for name in self.by_part if name in known)
 
-    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+    def doubts(self, targets: Targets) -> list[str]:
         return []
-
-    def loss(self, estimator: Any) -> Loss:
-        raise NotImplementedError
 
 
 class OwnKnobs(OwnParts):
@@ -269,20 +278,20 @@ class OwnKnobs(OwnParts):
     by_part: ClassVar[dict[str, str]] = {n: n for n in ("class_cost", "margin", "group_cost")}
     wraps_threshold: ClassVar[bool] = False
 
-    def loss(self, estimator: Any) -> Loss:
-        if estimator.loss == "smooth_hinge":
-            return SmoothHinge(estimator.mu)
-        return CLASSIFICATION[estimator.loss]()
+    def loss(self) -> Loss:
+        if self.machine.loss == "smooth_hinge":
+            return SmoothHinge(self.machine.mu)
+        return CLASSIFICATION[self.machine.loss]()
 
-    def knobs(self, estimator: Any) -> tuple[str, ...]:
-        return (*super().knobs(estimator), "threshold")
+    def knobs(self) -> tuple[str, ...]:
+        return (*super().knobs(), "threshold")
 
     class_weight = Adapter.class_weight  # they are hyperparameters of the loss
 
-    def values_by_part(self, estimator: Any, targets: Targets, tuned: Sequence[str] = ()) -> Params:
-        values = super().values_by_part(estimator, targets, tuned)
+    def values_by_part(self, targets: Targets) -> Params:
+        values = super().values_by_part(targets)
         if len(np.asarray(targets.classes)) == 2:
-            values["threshold"] = float(estimator.threshold)
+            values["threshold"] = float(self.machine.threshold)
         return values
 
 
@@ -291,15 +300,15 @@ class OwnLosses(OwnParts):
 
     by_part: ClassVar[dict[str, str]] = {n: n for n in ("group_cost", "group_epsilon")}
 
-    def loss(self, estimator: Any) -> Loss:
-        return REGRESSION[estimator.loss]()
+    def loss(self) -> Loss:
+        return REGRESSION[self.machine.loss]()
 
-    def knobs(self, estimator: Any) -> tuple[str, ...]:
-        quantile = ("quantile",) if estimator.loss == "pinball" else ()
-        return (*quantile, *super().knobs(estimator))
+    def knobs(self) -> tuple[str, ...]:
+        quantile = ("quantile",) if self.machine.loss == "pinball" else ()
+        return (*quantile, *super().knobs())
 
 
-class ManyTargets:
+class ManyTargets(Adapter):
     """Regressors with one machine for each target."""
 
     def targets(self, y: Any) -> Targets:

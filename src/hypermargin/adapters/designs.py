@@ -16,13 +16,11 @@ from ..kernels.points import Points
 from ..problems.base import Design
 from .base import Targets
 from .folds import Split, TransformerFailed
-from .input import LARGEST, check_size, check_square, is_precomputed, needs_gamma
+from .input import LARGEST, check_size, check_square, is_precomputed
 from .model import Model
 
 
-def shared_design(
-    model: Model, X: Any, splits: Sequence[Split], tuned: Sequence[str], targets: Targets
-) -> list[Design]:
+def shared_design(model: Model, X: Any, splits: Sequence[Split], targets: Targets) -> list[Design]:
     """One design for all folds, unless a gamma that is read off the training rows differs."""
     if model.adapter.linear:
         return [Design(X, np.arange(X.shape[0]), tuple(range(len(splits))))]
@@ -30,10 +28,10 @@ def shared_design(
     if not is_precomputed(model):  # that would copy a square matrix
         rows = _by_fold(splits, targets)
         points = Points(points.X[rows], rows, points.centre)
-    if not needs_gamma(model, tuned):
+    if not model.adapter.needs_gamma:
         return [Design(points, rows, tuple(range(len(splits))))]
     return [
-        Design(points, rows, (number,), {"gamma": model.adapter.gamma(model.machine, X[train])})
+        Design(points, rows, (number,), {"gamma": model.adapter.gamma(X[train])})
         for number, (train, _) in enumerate(splits)
     ]
 
@@ -54,13 +52,7 @@ def _by_fold(splits: Sequence[Split], targets: Targets) -> np.ndarray:
 
 
 def own_design(
-    model: Model,
-    X: Any,
-    y: Any,
-    split: Split,
-    number: int,
-    fit_params: Mapping[str, Any],
-    tuned: Sequence[str],
+    model: Model, X: Any, y: Any, split: Split, number: int, fit_params: Mapping[str, Any]
 ) -> Design:
     """Fit the transformers on the training part of one fold and apply them to both parts."""
     train, test = split
@@ -84,8 +76,8 @@ def own_design(
     for part in parts:
         check_size("X behind the transformers", part, LARGEST)
     fixed = {}
-    if needs_gamma(model, tuned):
-        fixed["gamma"] = model.adapter.gamma(model.machine, parts[0])
+    if model.adapter.needs_gamma:
+        fixed["gamma"] = model.adapter.gamma(parts[0])
     if is_precomputed(model):
         check_square(parts[0])
         # machines never ask for similarities between test rows, which nobody knows

@@ -62,54 +62,37 @@ def draw_folds(cv: Any, X: Any, y: Any, split_params: Mapping[str, Any]) -> list
 
 
 def trainable(
-    model: Model,
-    targets: Targets,
-    splits: Sequence[Split],
-    own: Mapping[str, Any],
-    tuned: Sequence[str],
+    model: Model, targets: Targets, splits: Sequence[Split], own: Mapping[str, Any]
 ) -> list[Split]:
     """Return the folds that can be trained here, if no transformer fails."""
     sample_weight = row_weights(own.get("sample_weight"), len(targets.y))
-    return [
-        splits[number] for number in make_folds(model, targets, splits, sample_weight, tuned)[0]
-    ]
+    return [splits[number] for number in make_folds(model, targets, splits, sample_weight)[0]]
 
 
 def make_folds(
-    model: Model,
-    targets: Targets,
-    splits: Sequence[Split],
-    sample_weight: np.ndarray,
-    tuned: Sequence[str],
+    model: Model, targets: Targets, splits: Sequence[Split], sample_weight: np.ndarray
 ) -> tuple[dict[int, Fold], dict[int, tuple[Split, FitFailed]]]:
     """Return the folds that can be trained, and those that cannot, by number."""
     folds, foreign = {}, {}
     for number, split in enumerate(splits):
         try:
-            folds[number] = _fold(model, targets, split, sample_weight, f"fold {number}", tuned)
+            folds[number] = _fold(model, targets, split, sample_weight, f"fold {number}")
         except FitFailed as error:
             foreign[number] = split, error
     return folds, foreign
 
 
-def whole_fold(
-    model: Model, targets: Targets, sample_weight: np.ndarray, tuned: Sequence[str]
-) -> Fold | None:
+def whole_fold(model: Model, targets: Targets, sample_weight: np.ndarray) -> Fold | None:
     """Return all rows in training, for machines that are trained on them beside the folds."""
     everyone = np.arange(len(targets.y)), np.empty(0, dtype=int)
     try:
-        return _fold(model, targets, everyone, sample_weight, "all rows", tuned)
+        return _fold(model, targets, everyone, sample_weight, "all rows")
     except FitFailed as error:
         raise ValueError(str(error)) from None
 
 
 def _fold(
-    model: Model,
-    targets: Targets,
-    split: Split,
-    sample_weight: np.ndarray,
-    name: str,
-    tuned: Sequence[str],
+    model: Model, targets: Targets, split: Split, sample_weight: np.ndarray, name: str
 ) -> Fold:
     """Return a fold with the weight of every row in its training part, 0 outside of it.
 
@@ -117,26 +100,27 @@ def _fold(
     place of the estimator's own.
     """
     train, test = split
+    adapter = model.adapter
     y, known = targets.y[train], None
     if targets.classes is not None:
         known = _known_classes(targets, train, sample_weight, name)
     elif not sample_weight[train].any():
         raise FitFailed(f"the sample_weight of the training part of {name} is zero.")
     factors: Any = 1.0
-    if "class_weight" not in tuned:
+    if "class_weight" not in adapter.tuned:
         try:
-            factors = model.adapter.class_weight(model.machine, y, targets, sample_weight[train])
+            factors = adapter.class_weight(y, targets, sample_weight[train])
         except ValueError as error:
             raise FitFailed(f"in the training part of {name}: {error}") from error
     weight, plain = np.zeros(len(targets.y)), np.zeros(len(targets.y))
     np.add.at(weight, train, sample_weight[train] * factors)
     two = known is not None and known.sum() == 2
-    if two and not model.adapter.weighs_others and "class_weight" in tuned:
+    if two and not adapter.weighs_others and "class_weight" in adapter.tuned:
         raise FitFailed(
             f"the training part of {name} has two classes only, whose weights mean something else "
             "than those of more; use fewer or stratified folds, or do not tune class_weight."
         )
-    if model.adapter.weighs_others or two or len(targets.columns) == 1:
+    if adapter.weighs_others or two or len(targets.columns) == 1:
         return Fold(test, weight, known=known)
     np.add.at(plain, train, sample_weight[train])
     return Fold(test, weight, plain, known)

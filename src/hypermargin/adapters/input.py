@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ def canonical(X: Any) -> Any:
 
 
 def check_inputs(
-    model: Model, X: Any, y: Any, tuned: Sequence[str], own: Mapping[str, Any]
+    model: Model, X: Any, y: Any, own: Mapping[str, Any]
 ) -> tuple[Any, Any, Targets, Params]:
     """Check all that can be checked before any work is done.
 
@@ -43,8 +43,8 @@ def check_inputs(
     """
     X, y = _check_data(model, X, y)
     targets = model.adapter.targets(y).in_groups(own.get("cost_groups"))
-    model.adapter.check_targets(model.machine, targets)
-    return X, y, targets, _values(model, tuned)
+    model.adapter.check_targets(targets)
+    return X, y, targets, _values(model)
 
 
 def check_threshold(targets: Targets) -> None:
@@ -88,7 +88,7 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
 
 def _largest_target(model: Model) -> float:
     """Return how large targets may be; training with bounds has a number in infinity's place."""
-    bounded = not model.adapter.linear and not model.adapter.loss(model.machine).linear
+    bounded = not model.adapter.linear and not model.adapter.loss().linear
     return 1e-5 * HUGE if bounded else LARGEST
 
 
@@ -130,15 +130,15 @@ def check_square(K: Any) -> None:
             )
 
 
-def _values(model: Model, tuned: Sequence[str]) -> Params:
+def _values(model: Model) -> Params:
     """Return the machine's hyperparameters that are not tuned, or say which is of no use."""
-    adapter, machine = model.adapter, model.machine
-    values, of_loss = adapter.values(machine), adapter.loss(machine).hyperparameters
-    for name in adapter.scalars(machine):
-        if name in tuned:
+    adapter = model.adapter
+    values, of_loss = adapter.values(), adapter.loss().hyperparameters
+    for name in adapter.scalars():
+        if name in adapter.tuned:
             continue
         if name not in values and name != "gamma":
-            value = getattr(machine, name)
+            value = getattr(model.machine, name)
             raise ValueError(f"{model.prefix}{name}={value!r} must be a single number here.")
         value = values.get(name, 1.0)
         if not np.isfinite(value):
@@ -183,9 +183,3 @@ def row_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     table = np.empty((n_rows, 1))
     checked = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
     return np.asarray(checked, dtype=float)
-
-
-def needs_gamma(model: Model, tuned: Sequence[str]) -> bool:
-    names = model.adapter.scalars(model.machine)
-    known = model.adapter.values(model.machine)
-    return "gamma" in names and "gamma" not in tuned and "gamma" not in known

@@ -31,41 +31,41 @@ from .base import (
 )
 
 
-class _Libsvm:
+class _Libsvm(Adapter):
     """What SVC and SVR have in common: gamma="scale" and "auto", tol, max_iter."""
 
-    def gamma(self, estimator: Any, X: Any) -> float:
-        if estimator.gamma == "auto":
+    def gamma(self, X: Any) -> float:
+        if self.machine.gamma == "auto":
             return 1.0 / X.shape[1]
-        if estimator.gamma != "scale":
+        if self.machine.gamma != "scale":
             raise ValueError(
-                f"gamma={estimator.gamma!r} is not understood; give 'scale', 'auto' or a number."
+                f"gamma={self.machine.gamma!r} is not understood; give 'scale', 'auto' or a number."
             )
         is_sparse = sparse.issparse(X)
         variance = X.multiply(X).mean() - X.mean() ** 2 if is_sparse else X.var()
         return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
 
-    def tol(self, estimator: Any) -> float:
-        return float(estimator.tol)
+    def tol(self) -> float:
+        return float(self.machine.tol)
 
-    def doubts(self, estimator: Any, targets: Targets) -> list[str]:
+    def doubts(self, targets: Targets) -> list[str]:
         found = []
-        if estimator.max_iter != -1:
-            found.append(f"max_iter={estimator.max_iter} is not applied in the search")
-        if estimator.tol > 0.05 * targets.scale:
+        if self.machine.max_iter != -1:
+            found.append(f"max_iter={self.machine.max_iter} is not applied in the search")
+        if self.machine.tol > 0.05 * targets.scale:
             found.append(
-                f"tol={estimator.tol:g} is coarse for a target that typically deviates by "
+                f"tol={self.machine.tol:g} is coarse for a target that typically deviates by "
                 f"{targets.scale:.2g}: scale y, or lower tol"
             )
         return found
 
 
-class SVCAdapter(_Libsvm, WeightedClasses, Adapter):
+class SVCAdapter(_Libsvm, WeightedClasses):
     """One machine per pair of classes, an output above zero speaking for the second class."""
 
     estimator = SVC
 
-    def loss(self, estimator: Any) -> Loss:
+    def loss(self) -> Loss:
         return Hinge()
 
     def targets(self, y: Any) -> Targets:
@@ -81,11 +81,11 @@ class SVCAdapter(_Libsvm, WeightedClasses, Adapter):
         ]
         return Targets(numbers, classes, columns, 1.0)
 
-    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+    def predict(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
         if len(classes) == 2:
             return classes[(outputs[:, 0] > 0).astype(int)]
-        if estimator.break_ties and estimator.decision_function_shape == "ovr":
-            return classes[self.decision_function(estimator, outputs, classes).argmax(axis=1)]
+        if self.machine.break_ties and self.machine.decision_function_shape == "ovr":
+            return classes[self.decision_function(outputs, classes).argmax(axis=1)]
         votes = np.zeros((len(outputs), len(classes)))
         for p, (i, j) in enumerate(combinations(range(len(classes)), 2)):
             votes[:, i] += outputs[:, p] < 0
@@ -96,42 +96,42 @@ class SVCAdapter(_Libsvm, WeightedClasses, Adapter):
         pairs = combinations(range(len(known)), 2)
         return outputs[:, [bool(known[i] and known[j]) for i, j in pairs]]
 
-    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
-        if len(estimator.classes_) == 2:
-            return estimator.decision_function(X)[:, None]
-        pairs = copy(estimator)
+    def outputs(self, X: Any) -> np.ndarray:
+        if len(self.machine.classes_) == 2:
+            return self.machine.decision_function(X)[:, None]
+        pairs = copy(self.machine)
         pairs.decision_function_shape = "ovo"
         return -pairs.decision_function(X)
 
-    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+    def decision_function(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
         if len(classes) == 2:
             return outputs[:, 0]
-        if estimator.decision_function_shape == "ovr":
+        if self.machine.decision_function_shape == "ovr":
             return _ovr_decision_function(outputs > 0, outputs, len(classes))
         return -outputs
 
 
-class SVRAdapter(SingleTarget, _Libsvm, Adapter):
+class SVRAdapter(SingleTarget, _Libsvm):
     estimator = SVR
 
-    def loss(self, estimator: Any) -> Loss:
+    def loss(self) -> Loss:
         return EpsilonInsensitive()
 
 
-class KernelRidgeAdapter(ManyTargets, Adapter):
+class KernelRidgeAdapter(ManyTargets):
     estimator = KernelRidge
 
-    def loss(self, estimator: Any) -> Loss:
+    def loss(self) -> Loss:
         return Squared()
 
     def targets(self, y: Any) -> Targets:
         return replace(super().targets(y), as_table=np.ndim(y) == 2)
 
-    def kernel(self, estimator: Any) -> Kernel:
-        name = "poly" if estimator.kernel == "polynomial" else estimator.kernel
-        return make_kernel(name, estimator.degree)
+    def kernel(self) -> Kernel:
+        name = "poly" if self.machine.kernel == "polynomial" else self.machine.kernel
+        return make_kernel(name, self.machine.degree)
 
-    def gamma(self, estimator: Any, X: Any) -> float:
+    def gamma(self, X: Any) -> float:
         return 1.0 / X.shape[1]
 
 

@@ -38,14 +38,14 @@ class LinearAdapter(Adapter):
     linear = True
     installs: ClassVar[bool] = True  # whether `fit` sets no more than `install` does
 
-    def scalars(self, estimator: Any) -> tuple[str, ...]:
-        return self.loss(estimator).hyperparameters
+    def scalars(self) -> tuple[str, ...]:
+        return self.loss().hyperparameters
 
-    def intercept(self, estimator: Any) -> tuple[float, float]:
+    def intercept(self) -> tuple[float, float]:
         """Return the constant that stands for the bias, and how much its weight is penalised."""
-        return float(estimator.fit_intercept), 0.0
+        return float(self.machine.fit_intercept), 0.0
 
-    def solver(self, estimator: Any) -> str | None:
+    def solver(self) -> str | None:
         """Return "primal" or "dual" if the estimator says which, else None."""
         return None
 
@@ -53,33 +53,29 @@ class LinearAdapter(Adapter):
         """Whether the outputs are those of one machine, which cannot be trained one by one."""
         return False
 
-    def install(
-        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
-    ) -> None:
+    def install(self, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype) -> None:
         """Set what `fit` would set from weights with the bias last; `dtype` is that of the data."""
         raise NotImplementedError
 
 
 class _Liblinear(LinearAdapter):
-    def solver(self, estimator: Any) -> str | None:
-        asked = getattr(estimator, "dual", "auto")
+    def solver(self) -> str | None:
+        asked = getattr(self.machine, "dual", "auto")
         return None if asked == "auto" else "dual" if asked else "primal"
 
-    def intercept(self, estimator: Any) -> tuple[float, float]:
-        if not estimator.fit_intercept:
+    def intercept(self) -> tuple[float, float]:
+        if not self.machine.fit_intercept:
             return 0.0, 1.0
-        return float(estimator.intercept_scaling), 1.0
+        return float(self.machine.intercept_scaling), 1.0
 
-    def install(
-        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
-    ) -> None:
-        estimator.coef_ = np.ascontiguousarray(weights[:, :-1])
-        estimator.intercept_ = weights[:, -1].copy() if estimator.fit_intercept else 0.0
-        estimator.n_iter_ = max(n_iter, 1)
+    def install(self, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype) -> None:
+        self.machine.coef_ = np.ascontiguousarray(weights[:, :-1])
+        self.machine.intercept_ = weights[:, -1].copy() if self.machine.fit_intercept else 0.0
+        self.machine.n_iter_ = max(n_iter, 1)
         if targets.classes is not None:
-            estimator.classes_ = targets.classes
+            self.machine.classes_ = targets.classes
         else:
-            estimator.coef_ = estimator.coef_[0]
+            self.machine.coef_ = self.machine.coef_[0]
 
 
 class _OneAgainstRest(WeightedClasses):
@@ -106,16 +102,16 @@ class _OneAgainstRest(WeightedClasses):
         """Return the class whose hyperparameters rows have in the machine of class k."""
         return numbers
 
-    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+    def predict(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
         if len(classes) == 2:
             return classes[(outputs[:, 0] > 0).astype(int)]
         return classes[outputs.argmax(axis=1)]
 
-    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+    def decision_function(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
         return outputs[:, 0] if len(classes) == 2 else outputs
 
-    def outputs(self, estimator: Any, X: Any) -> np.ndarray:
-        found = estimator.decision_function(X)
+    def outputs(self, X: Any) -> np.ndarray:
+        found = self.machine.decision_function(X)
         return found.reshape(len(found), -1)
 
     def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -139,18 +135,18 @@ class LinearSVCAdapter(_OneAgainstRest, _Liblinear):
     balances_weights = True
     weighs_others = False
 
-    def loss(self, estimator: Any) -> Loss:
-        return Hinge() if estimator.loss == "hinge" else SquaredHinge()
+    def loss(self) -> Loss:
+        return Hinge() if self.machine.loss == "hinge" else SquaredHinge()
 
     def parts(self, numbers: np.ndarray, k: int) -> np.ndarray:
         return np.where(numbers == k, k, NAMELESS)  # LIBLINEAR weighs the one class only
 
-    def refuse(self, estimator: Any) -> str | None:
-        if estimator.penalty != "l2":
-            return f"penalty={estimator.penalty!r}; use 'l2'"
-        if estimator.multi_class != "ovr":
-            return f"multi_class={estimator.multi_class!r}; use 'ovr'"
-        if estimator.loss == "hinge" and estimator.dual is False:
+    def refuse(self) -> str | None:
+        if self.machine.penalty != "l2":
+            return f"penalty={self.machine.penalty!r}; use 'l2'"
+        if self.machine.multi_class != "ovr":
+            return f"multi_class={self.machine.multi_class!r}; use 'ovr'"
+        if self.machine.loss == "hinge" and self.machine.dual is False:
             return "loss='hinge' and dual=False; use dual='auto'"
         return None
 
@@ -159,48 +155,51 @@ class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
     estimator = LogisticRegression
     balances_weights = True
 
-    def loss(self, estimator: Any) -> Loss:
+    def loss(self) -> Loss:
         return Logistic()
 
     def couples(self, targets: Targets) -> bool:
         return len(targets.columns) > 1
 
-    def check_targets(self, estimator: Any, targets: Targets) -> None:
-        ovr = estimator.solver == "liblinear" or getattr(estimator, "multi_class", None) == "ovr"
+    def check_targets(self, targets: Targets) -> None:
+        ovr = (
+            self.machine.solver == "liblinear"
+            or getattr(self.machine, "multi_class", None) == "ovr"
+        )
         if ovr and self.couples(targets):
-            asked = "solver='liblinear'" if estimator.solver == "liblinear" else "multi_class='ovr'"
+            asked = (
+                "solver='liblinear'" if self.machine.solver == "liblinear" else "multi_class='ovr'"
+            )
             raise ValueError(
                 f"y has {len(targets.columns)} classes, which LogisticRegression with {asked} "
                 "does not tell apart together; use solver='lbfgs', or "
                 "LinearClassifier(loss='logistic') for one class against the rest."
             )
 
-    def intercept(self, estimator: Any) -> tuple[float, float]:
-        if not estimator.fit_intercept:
+    def intercept(self) -> tuple[float, float]:
+        if not self.machine.fit_intercept:
             return 0.0, 1.0
-        if estimator.solver == "liblinear":
-            return float(estimator.intercept_scaling), 1.0
+        if self.machine.solver == "liblinear":
+            return float(self.machine.intercept_scaling), 1.0
         return 1.0, 0.0
 
-    def refuse(self, estimator: Any) -> str | None:
-        penalty = getattr(estimator, "penalty", "l2")
+    def refuse(self) -> str | None:
+        penalty = getattr(self.machine, "penalty", "l2")
         if penalty not in ("l2", "deprecated"):
             return f"penalty={penalty!r}; use 'l2'"
-        if getattr(estimator, "l1_ratio", None):
-            return f"l1_ratio={estimator.l1_ratio!r}; use 0"
+        if getattr(self.machine, "l1_ratio", None):
+            return f"l1_ratio={self.machine.l1_ratio!r}; use 0"
         return None
 
-    def install(
-        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
-    ) -> None:
-        liblinear = estimator.solver == "liblinear"
+    def install(self, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype) -> None:
+        liblinear = self.machine.solver == "liblinear"
         weights = weights if liblinear else weights.astype(dtype)
-        estimator.coef_ = np.ascontiguousarray(weights[:, :-1])
-        estimator.intercept_ = weights[:, -1].copy()
-        if not estimator.fit_intercept:
-            estimator.intercept_ = 0.0 if liblinear else np.zeros(len(weights), dtype=dtype)
-        estimator.n_iter_ = np.array([max(n_iter, 1)], dtype=np.int32)
-        estimator.classes_ = np.asarray(targets.classes)
+        self.machine.coef_ = np.ascontiguousarray(weights[:, :-1])
+        self.machine.intercept_ = weights[:, -1].copy()
+        if not self.machine.fit_intercept:
+            self.machine.intercept_ = 0.0 if liblinear else np.zeros(len(weights), dtype=dtype)
+        self.machine.n_iter_ = np.array([max(n_iter, 1)], dtype=np.int32)
+        self.machine.classes_ = np.asarray(targets.classes)
 
     def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
         found = super().narrowed(outputs, known)
@@ -216,11 +215,9 @@ class LogisticRegressionAdapter(_OneAgainstRest, LinearAdapter):
 class LinearClassifierAdapter(OwnKnobs, _OneAgainstRest, _Liblinear):
     by_part: ClassVar[dict[str, str]] = {**OwnKnobs.by_part, "machine_cost": "machine_cost"}
 
-    def install(
-        self, estimator: Any, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype
-    ) -> None:
-        super().install(estimator, weights, n_iter, targets, dtype)
-        estimator.calibration_ = None  # until a search has fitted one
+    def install(self, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype) -> None:
+        super().install(weights, n_iter, targets, dtype)
+        self.machine.calibration_ = None  # until a search has fitted one
 
 
 class LinearRegressorAdapter(OwnLosses, SingleTarget, _Liblinear):
@@ -230,12 +227,12 @@ class LinearRegressorAdapter(OwnLosses, SingleTarget, _Liblinear):
 class LinearSVRAdapter(SingleTarget, _Liblinear):
     estimator = LinearSVR
 
-    def loss(self, estimator: Any) -> Loss:
-        squared = estimator.loss == "squared_epsilon_insensitive"
+    def loss(self) -> Loss:
+        squared = self.machine.loss == "squared_epsilon_insensitive"
         return SquaredEpsilonInsensitive() if squared else EpsilonInsensitive()
 
-    def refuse(self, estimator: Any) -> str | None:
-        if estimator.loss == "epsilon_insensitive" and estimator.dual is False:
+    def refuse(self) -> str | None:
+        if self.machine.loss == "epsilon_insensitive" and self.machine.dual is False:
             return "loss='epsilon_insensitive' and dual=False; use dual='auto'"
         return None
 
@@ -244,11 +241,11 @@ class RidgeAdapter(ManyTargets, LinearAdapter):
     estimator = Ridge
     installs = False
 
-    def loss(self, estimator: Any) -> Loss:
+    def loss(self) -> Loss:
         return Squared()
 
-    def refuse(self, estimator: Any) -> str | None:
-        return "positive=True; use False" if estimator.positive else None
+    def refuse(self) -> str | None:
+        return "positive=True; use False" if self.machine.positive else None
 
 
 class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
@@ -256,11 +253,11 @@ class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
     installs = False
     by_part: ClassVar[dict[str, str]] = {}
 
-    def loss(self, estimator: Any) -> Loss:
+    def loss(self) -> Loss:
         return Squared()
 
-    def refuse(self, estimator: Any) -> str | None:
-        return "positive=True; use False" if estimator.positive else None
+    def refuse(self) -> str | None:
+        return "positive=True; use False" if self.machine.positive else None
 
     def targets(self, y: Any) -> Targets:
         """Several labels that a row has or has not are targets of their own: y has no classes."""
@@ -272,20 +269,18 @@ class RidgeClassifierAdapter(_OneAgainstRest, LinearAdapter):
         return Targets(signs, None, columns, 1.0, several=True)
 
     def class_weight(
-        self, estimator: Any, y: np.ndarray, targets: Targets, weight: np.ndarray
+        self, y: np.ndarray, targets: Targets, weight: np.ndarray
     ) -> np.ndarray | float:
-        if targets.several and estimator.class_weight is not None:
-            return compute_sample_weight(estimator.class_weight, (y > 0).astype(int))
+        if targets.several and self.machine.class_weight is not None:
+            return compute_sample_weight(self.machine.class_weight, (y > 0).astype(int))
         if targets.several:
             return 1.0
-        return super().class_weight(estimator, y, targets, weight)
+        return super().class_weight(y, targets, weight)
 
-    def predict(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
+    def predict(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
         if classes is None:
             return (outputs > 0).astype(int)
-        return super().predict(estimator, outputs, classes)
+        return super().predict(outputs, classes)
 
-    def decision_function(self, estimator: Any, outputs: np.ndarray, classes: Any) -> np.ndarray:
-        return (
-            outputs if classes is None else super().decision_function(estimator, outputs, classes)
-        )
+    def decision_function(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return outputs if classes is None else super().decision_function(outputs, classes)

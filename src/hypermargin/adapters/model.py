@@ -6,8 +6,8 @@ of adapters pick it up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,19 +32,19 @@ from .linear import (
 # what a subclass may do in a way of its own, so that our outputs are not what it would say
 ANSWERS = ("fit", "predict", "decision_function", "predict_proba", "predict_log_proba", "score")
 
-ADAPTERS: list[Adapter] = [
-    SVCAdapter(),
-    SVRAdapter(),
-    KernelRidgeAdapter(),
-    LinearSVCAdapter(),
-    LinearSVRAdapter(),
-    LogisticRegressionAdapter(),
-    RidgeAdapter(),
-    RidgeClassifierAdapter(),
+ADAPTERS: list[type[Adapter]] = [
+    SVCAdapter,
+    SVRAdapter,
+    KernelRidgeAdapter,
+    LinearSVCAdapter,
+    LinearSVRAdapter,
+    LogisticRegressionAdapter,
+    RidgeAdapter,
+    RidgeClassifierAdapter,
 ]
 
 
-def register(adapter: Adapter, estimator: type[BaseEstimator]) -> None:
+def register(adapter: type[Adapter], estimator: type[BaseEstimator]) -> None:
     """List the adapter of an estimator; those of our own are trained by theirs."""
     adapter.estimator = estimator
     ADAPTERS.append(adapter)
@@ -70,12 +70,20 @@ class Model:
     """
 
     whole: BaseEstimator
-    machine: Any
     adapter: Adapter
     prefix: str
     transformers: Transformers | None
     paths: tuple[str, ...] = ()
     threshold: float | None = None
+
+    @property
+    def machine(self) -> Any:
+        return self.adapter.machine
+
+    def tuning(self, names: Iterable[str]) -> Model:
+        """Return the model of which those parameters of the whole are tuned."""
+        tuned = (name.removeprefix(self.prefix) for name in names)
+        return replace(self, adapter=type(self.adapter)(self.machine, tuned))
 
     @property
     def own_methods(self) -> tuple[str, ...]:
@@ -90,13 +98,13 @@ class Model:
     @property
     def hyperparameters(self) -> tuple[str, ...]:
         """Return the names, in the whole, of what is tuned where nothing is said."""
-        names = self.adapter.hyperparameters(self.machine)
+        names = self.adapter.hyperparameters()
         return tuple(self.prefix + name for name in names)
 
     @property
     def tunable(self) -> tuple[str, ...]:
         """Return the names, in the whole, of all that can be differentiated."""
-        names = self.adapter.knobs(self.machine)
+        names = self.adapter.knobs()
         own = [n for n in names if not (n == "threshold" and self.adapter.wraps_threshold)]
         whole = [n for n in names if n not in own]  # what wraps the whole has its own name
         return (*self.hyperparameters, *(self.prefix + name for name in own), *whole)
@@ -127,7 +135,7 @@ class Model:
     def labels(self, name: str, targets: Targets) -> Labels:
         """Return the labels of a parameter that has a value for each class, machine or group."""
         own = self.own(name)
-        return targets.labels(own, self.adapter.loss(self.machine).by_part[own])
+        return targets.labels(own, self.adapter.loss().by_part[own])
 
     def chosen(
         self, name: str, given: Any, targets: Targets, values: Params
@@ -151,7 +159,7 @@ def _has_own(estimator: Any, base: type, name: str) -> bool:
     return any(name in vars(kind) for kind in order[: order.index(base)])
 
 
-def _is_of(machine: Any, adapter: Adapter) -> bool:
+def _is_of(machine: Any, adapter: type[Adapter]) -> bool:
     """Whether an adapter is for a machine.
 
     LogisticRegressionCV, which has a search of its own, is a LogisticRegression without a C.
@@ -169,9 +177,10 @@ def read_model(estimator: Any) -> Model:
         *before, (name, last) = machine.steps
         steps += [(prefix + n, t) for n, t in before if t is not None and t != "passthrough"]
         machine, prefix = last, prefix + name + "__"
-    for adapter in ADAPTERS:
-        if _is_of(machine, adapter):
-            obstacle = adapter.refuse(machine)
+    for kind in ADAPTERS:
+        if _is_of(machine, kind):
+            adapter = kind(machine)
+            obstacle = adapter.refuse()
             if obstacle is not None:
                 raise ValueError(
                     f"{type(machine).__name__} cannot be differentiated with {obstacle}."
@@ -180,7 +189,7 @@ def read_model(estimator: Any) -> Model:
             if prefix.count("__") > 1:  # a path is no name of a step
                 steps = [(f"step{number}", t) for number, (_, t) in enumerate(steps)]
             before = Transformers(steps) if steps else None
-            return Model(estimator, machine, adapter, prefix, before, paths)
+            return Model(estimator, adapter, prefix, before, paths)
     what = repr(machine) if isinstance(machine, str) else type(machine).__name__
     known = ", ".join(a.estimator.__name__ for a in ADAPTERS)
     raise NoAdapter(

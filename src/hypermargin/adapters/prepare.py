@@ -100,7 +100,6 @@ def prepare(
     y: Any,
     splits: Sequence[Split],
     fit_params: Mapping[str, Any],
-    tuned: Sequence[str],
     memory: float,
     workers: Workers,
     rank: int | None = None,
@@ -113,30 +112,28 @@ def prepare(
     splits : sequence of (train, test) row numbers
     fit_params : dict
         What `fit` of the whole estimator would get, `sample_weight` of the machine included.
-    tuned : sequence of str
-        The machine's hyperparameters that every evaluation will name.
     rank, seed : int
         Number of landmarks and the seed of their draw; None trains exactly, on all rows.
     """
     fit_params, own = split_params(model, fit_params)
     given_y = y
-    X, y, targets, values = check_inputs(model, X, y, tuned, own)
+    X, y, targets, values = check_inputs(model, X, y, own)
     sample_weight = row_weights(own.get("sample_weight"), len(targets.y))
-    values |= model.adapter.values_by_part(model.machine, targets, tuned)
+    values |= model.adapter.values_by_part(targets)
     if model.threshold is not None:
         values["threshold"] = model.threshold
-    whole = whole_fold(model, targets, sample_weight, tuned)
-    folds, foreign = make_folds(model, targets, splits, sample_weight, tuned)
+    whole = whole_fold(model, targets, sample_weight)
+    folds, foreign = make_folds(model, targets, splits, sample_weight)
     designs: list[Design] = []
     if model.transformers is None:
         trained = [splits[number] for number in folds]
-        designs = shared_design(model, X, trained, tuned, targets) if folds else []
+        designs = shared_design(model, X, trained, targets) if folds else []
     else:
         whole = None
         for number in list(folds):
             try:
                 designs.append(
-                    own_design(model, X, given_y, splits[number], len(designs), fit_params, tuned)
+                    own_design(model, X, given_y, splits[number], len(designs), fit_params)
                 )
             except FitFailed as error:
                 del folds[number]
@@ -163,18 +160,18 @@ def _problem(
     seed: int,
 ) -> Problem:
     """Return the problem of the kind that a model has."""
-    loss = model.adapter.loss(model.machine)
-    if isinstance(model.adapter, LinearAdapter):
-        intercept, bias_penalty = model.adapter.intercept(model.machine)
+    adapter = model.adapter
+    loss = adapter.loss()
+    if isinstance(adapter, LinearAdapter):
+        intercept, bias_penalty = adapter.intercept()
         part = None
-        if model.adapter.couples(targets):
+        if adapter.couples(targets):
             loss, part = Multinomial(), CoupledPart
         return LinearCrossValidation(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
-            bias_penalty=bias_penalty, whole=whole,
-            solver=model.adapter.solver(model.machine), part=part,
+            bias_penalty=bias_penalty, whole=whole, solver=adapter.solver(), part=part,
         )  # fmt: skip
-    kernel = model.adapter.kernel(model.machine)
+    kernel = adapter.kernel()
     if rank is None:
         return CrossValidation(
             designs, folds, targets.columns, kernel, loss, values, memory, workers

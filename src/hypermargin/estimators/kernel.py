@@ -38,7 +38,7 @@ BLOCK = 2_000_000  # kernel values that are computed at a time
 class _KernelMachine(BaseEstimator):
     """What the two estimators have in common."""
 
-    _adapter: ClassVar[Any]
+    _adapter: ClassVar[type[Any]]
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0, None, closed="neither")],
         "kernel": [StrOptions(KERNELS.keys())],
@@ -62,17 +62,17 @@ class _KernelMachine(BaseEstimator):
         if self.kernel == "precomputed":
             check_square(X)
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-        adapter, points, targets = self._adapter, Points.of(X), targets.in_groups(cost_groups)
+        adapter, points, targets = self._adapter(self), Points.of(X), targets.in_groups(cost_groups)
         self._check_weight(weight, targets)
-        values = adapter.values(self) | adapter.values_by_part(self, targets)
-        if "gamma" in adapter.scalars(self) and "gamma" not in values:
-            values["gamma"] = adapter.gamma(self, X)
+        values = adapter.values() | adapter.values_by_part(targets)
+        if adapter.needs_gamma:
+            values["gamma"] = adapter.gamma(X)
         problem = CrossValidation(
             [Design(points, np.arange(X.shape[0]), (0,))],
             [Fold(np.empty(0, dtype=int), weight)],
             targets.columns,
-            adapter.kernel(self),
-            adapter.loss(self),
+            adapter.kernel(),
+            adapter.loss(),
             values,
             self.memory_limit * 2**20,
             Workers(1),
@@ -114,7 +114,7 @@ class _KernelMachine(BaseEstimator):
         self.n_iter_ = max(1, *(s.iterations for s in found))
         kept = X[support]
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else kept
-        self._kernel = self._adapter.kernel(self).with_bias()
+        self._kernel = self._adapter(self).kernel().with_bias()
         self._values = {n: values[n] for n in self._kernel.hyperparameters}
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -146,7 +146,7 @@ class KnobClassifier(ClassifierMixin):
 
     def _read(self, y: Any) -> Targets:
         """Read the labels, and begin anew."""
-        targets = self._adapter.targets(y)
+        targets = self._adapter(self).targets(y)
         self.classes_ = np.asarray(targets.classes)
         if self.threshold != 0.0 and len(self.classes_) > 2:
             raise ValueError(
@@ -177,7 +177,7 @@ class KnobClassifier(ClassifierMixin):
         -------
         outputs : ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        return self._adapter.decision_function(self, self._outputs(X), self.classes_)
+        return self._adapter(self).decision_function(self._outputs(X), self.classes_)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of each row; for two classes, by `threshold`.
@@ -193,7 +193,7 @@ class KnobClassifier(ClassifierMixin):
         outputs = self._outputs(X)
         if outputs.shape[1] == 1:
             outputs = outputs - self.threshold
-        return self._adapter.predict(self, outputs, self.classes_)
+        return self._adapter(self).predict(outputs, self.classes_)
 
     @available_if(lambda self: getattr(self, "calibration_", None) is not None)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -208,10 +208,10 @@ class KnobClassifier(ClassifierMixin):
         probabilities : ndarray of shape (n_samples, n_classes)
         """
         outputs = self._outputs(X)
-        P = self.calibration_.probabilities(self._adapter.contrasted(outputs)[0])
+        P = self.calibration_.probabilities(self._adapter(self).contrasted(outputs)[0])
         if self.threshold != 0.0:
             return P
-        chosen = self._adapter.predict(self, outputs, np.arange(len(self.classes_)))
+        chosen = self._adapter(self).predict(outputs, np.arange(len(self.classes_)))
         return agreeing(P, chosen)
 
 
@@ -284,7 +284,7 @@ default="hinge"
     True
     """
 
-    _adapter = KernelSVCAdapter()
+    _adapter = KernelSVCAdapter
     decision_function_shape: ClassVar[str] = "ovr"
     break_ties: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict] = {
@@ -404,7 +404,7 @@ default="epsilon_insensitive"
     True
     """
 
-    _adapter = KernelSVRAdapter()
+    _adapter = KernelSVRAdapter
     _parameter_constraints: ClassVar[dict] = {
         **_KernelMachine._parameter_constraints,
         "loss": [StrOptions(REGRESSION.keys())],
@@ -465,7 +465,7 @@ default="epsilon_insensitive"
         X, y = validate_data(
             self, X, y, dtype=np.float64, order="C", accept_sparse="csr", y_numeric=True
         )
-        self._train(X, self._adapter.targets(y), sample_weight, cost_groups)
+        self._train(X, self._adapter(self).targets(y), sample_weight, cost_groups)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -482,5 +482,5 @@ default="epsilon_insensitive"
         return self._outputs(X)[:, 0]
 
 
-register(KernelSVC._adapter, KernelSVC)
-register(KernelSVR._adapter, KernelSVR)
+register(KernelSVCAdapter, KernelSVC)
+register(KernelSVRAdapter, KernelSVR)

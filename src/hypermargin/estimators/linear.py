@@ -26,7 +26,7 @@ from .kernel import KnobClassifier
 class _LinearMachine(BaseEstimator):
     """What the two estimators have in common."""
 
-    _adapter: ClassVar[Any]
+    _adapter: ClassVar[type[Any]]
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
@@ -48,15 +48,15 @@ class _LinearMachine(BaseEstimator):
         """Train one machine per column on all rows."""
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         self._check_weight(weight, targets)
-        adapter, rows = self._adapter, np.arange(X.shape[0])
+        adapter, rows = self._adapter(self), np.arange(X.shape[0])
         targets = targets.in_groups(cost_groups)
-        intercept, bias_penalty = adapter.intercept(self)
+        intercept, bias_penalty = adapter.intercept()
         problem = LinearCrossValidation(
             [Design(X, rows, ())],
             [],
             targets.columns,
-            adapter.loss(self),
-            adapter.values(self) | adapter.values_by_part(self, targets),
+            adapter.loss(),
+            adapter.values() | adapter.values_by_part(targets),
             Workers(1),
             intercept=intercept,
             bias_penalty=bias_penalty,
@@ -72,7 +72,7 @@ class _LinearMachine(BaseEstimator):
                 f"tol={self.tol}.",
                 ConvergenceWarning,
             )
-        adapter.install(self, weights, made, targets, X.dtype)
+        adapter.install(weights, made, targets, X.dtype)
 
     def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
         if not weight.any():
@@ -145,7 +145,7 @@ default="squared_hinge"
     ((3, 13), True)
     """
 
-    _adapter = LinearClassifierAdapter()
+    _adapter = LinearClassifierAdapter
     _parameter_constraints: ClassVar[dict] = {
         **_LinearMachine._parameter_constraints,
         "loss": [StrOptions(CLASSIFICATION.keys())],
@@ -252,7 +252,7 @@ default="epsilon_insensitive"
     True
     """
 
-    _adapter = LinearRegressorAdapter()
+    _adapter = LinearRegressorAdapter
     _parameter_constraints: ClassVar[dict] = {
         **_LinearMachine._parameter_constraints,
         "loss": [StrOptions(REGRESSION.keys())],
@@ -307,7 +307,7 @@ default="epsilon_insensitive"
         self : LinearRegressor
         """
         X, y = self._validated(X, y, y_numeric=True)
-        self._train(X, self._adapter.targets(y), sample_weight, cost_groups)
+        self._train(X, self._adapter(self).targets(y), sample_weight, cost_groups)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -324,5 +324,5 @@ default="epsilon_insensitive"
         return self._outputs(X)[:, 0]
 
 
-register(LinearClassifier._adapter, LinearClassifier)
-register(LinearRegressor._adapter, LinearRegressor)
+register(LinearClassifierAdapter, LinearClassifier)
+register(LinearRegressorAdapter, LinearRegressor)

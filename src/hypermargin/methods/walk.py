@@ -21,7 +21,7 @@ Place = float | np.ndarray  # the logarithm of the cost, or one for each machine
 
 def not_alone(model: Model, ranges: Mapping[str, Any]) -> str | None:
     """Return why the cost is not all that is tuned of a linear model, if it is not."""
-    strength = model.adapter.loss(model.machine).hyperparameters[0]
+    strength = model.adapter.loss().hyperparameters[0]
     if model.adapter.linear and list(model.bare(ranges)) == [strength]:
         return None
     return f"is for linear models of which {strength} alone is tuned; use method='gradient'"

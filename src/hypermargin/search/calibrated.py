@@ -76,7 +76,7 @@ class Calibrated(BaseSearchCV):
         model = read_model(getattr(best, "estimator_", best))
         if model.transformers is not None:
             X = model.transformers.transform(X)
-        outputs = model.adapter.outputs(model.machine, X)
+        outputs = model.adapter.outputs(X)
         P = self.calibration_.probabilities(model.adapter.contrasted(outputs)[0])
         if isinstance(best, FixedThresholdClassifier):
             return P

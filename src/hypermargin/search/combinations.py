@@ -35,21 +35,16 @@ class Combination:
     ranges: dict[str, Any]
     model: Model
 
-    @property
-    def names(self) -> list[str]:
-        """The machine's own names of what is searched."""
-        return list(self.model.bare(self.ranges))
-
     def check(self, X: Any, y: Any, fit_params: Mapping[str, Any], method: str | Method) -> Targets:
         """Check all that can be checked before any work is done; return the targets."""
-        _, own = split_params(self.model, fit_params)
-        _, _, targets, _ = check_inputs(self.model, X, y, self.names, own)
         model = self.model
-        values = model.adapter.values_by_part(model.machine, targets, self.names)
+        _, own = split_params(model, fit_params)
+        _, _, targets, _ = check_inputs(model, X, y, own)
+        values = model.adapter.values_by_part(targets)
         for name, spec in self.ranges.items():
             model.chosen(name, spec, targets, values)  # says which label is unknown
         self.method(method, targets)
-        if "threshold" in self.model.bare({**self.listed, **self.ranges}):
+        if "threshold" in model.bare({**self.listed, **self.ranges}):
             check_threshold(targets)
         return targets
 
@@ -69,7 +64,7 @@ class Combination:
     ) -> list[np.ndarray]:
         """Return the validation rows of the folds that can be trained here."""
         _, own = split_params(self.model, fit_params)
-        return [test for _, test in trainable(self.model, targets, splits, own, self.names)]
+        return [test for _, test in trainable(self.model, targets, splits, own)]
 
     def space(self, prepared: Prepared) -> Space:
         """Return the space, with ranges that suit the data where none are given."""
@@ -162,7 +157,7 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]
             for place, one in entries(name, spec, model.is_by_part(name)).items():
                 read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
         used |= tunable.keys()
-        combinations.append(Combination(listed, tunable, model))
+        combinations.append(Combination(listed, tunable, model.tuning(tunable)))
     known = next((one.model for one in combinations if isinstance(one, Combination)), None)
     for _, ranges in parts:
         for name in ranges:
@@ -234,7 +229,7 @@ def check_landmarks(model: Model, rank: int, exactly: bool) -> None:
             f"rank={rank} gives models with landmarks as support vectors, which {machine!r} "
             "cannot be; use SVC or SVR without probability, or exact_refit=True."
         )
-    if not model.adapter.kernel(machine).definite:
+    if not model.adapter.kernel().definite:
         raise ValueError(
             f"rank={rank} needs a positive definite kernel of the rows; "
             f"kernel={machine.kernel!r} is none. Use 'rbf', 'poly' or 'linear'."

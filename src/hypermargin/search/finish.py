@@ -91,9 +91,8 @@ def _affordable(
     the point was evaluated on, `least`.
     """
     n = prepared.n_rows
-    machine, adapter = prepared.model.machine, prepared.model.adapter
     # the model of a given matrix would expect all rows
-    whole = isinstance(adapter.kernel(machine), Precomputed)
+    whole = isinstance(prepared.model.adapter.kernel(), Precomputed)
     if whole or least == n or budget.left is None or budget.wanted <= budget.left:
         return X, y, fit_params
     share = (budget.left / budget.wanted) ** (1.0 / prepared.problem.growth)
@@ -149,7 +148,7 @@ def _install(model: Model, run: Run, record: Record, X: Any, budget: Budget) -> 
         _warn_unfinished(budget)
     dtype = problem.designs[0].points.dtype
     weights, made = np.array([s.weights for s in found]), max(s.iterations for s in found)
-    adapter.install(model.machine, weights, made, prepared.targets, dtype)
+    adapter.install(weights, made, prepared.targets, dtype)
     validate_data(model.machine, X, skip_check_array=True)
     return True
 

@@ -130,12 +130,12 @@ class CrossValidationLoss:
         fit_params = {prefix + "sample_weight": sample_weight, prefix + "cost_groups": cost_groups}
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
         self._prepared = prepared = prepare(
-            model, X, y, splits, fit_params, one.names, memory_limit * 2**20, Workers(n_jobs), rank,
+            model, X, y, splits, fit_params, memory_limit * 2**20, Workers(n_jobs), rank,
             seed,
         )  # fmt: skip
         for number, (_, failure) in prepared.foreign.items():
             warnings.warn(f"Fold {number} is left out: {failure}", FitFailedWarning, stacklevel=2)
-        if "threshold" in one.names:
+        if "threshold" in model.adapter.tuned:
             check_threshold(prepared.targets)
         self.criterion = _criterion(estimator, scoring, criterion, prepared.targets.classes)
         self._weight = _check_sample_weight(sample_weight, np.empty((prepared.n_rows, 1)))

@@ -66,7 +66,7 @@ def _prepared(
     (one, _), scoring = plan, log.scoring
     try:
         return prepare(
-            one.model, scoring.X, scoring.y, splits, scoring.fit_params, one.names,
+            one.model, scoring.X, scoring.y, splits, scoring.fit_params,
             asked.memory_limit * 2**20, workers, asked.rank, seed,
         )  # fmt: skip
     except FitFailed as error:
@@ -95,7 +95,7 @@ def _tune(
         criterion,
         found.space,
         weight,
-        train_tol=one.model.adapter.tol(one.model.machine),
+        train_tol=one.model.adapter.tol(),
         budget=budget,
         record=_record(keep, prepared, budget) if asked.refit else keep,
         max_evals=asked.max_evals,

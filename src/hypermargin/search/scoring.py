@@ -191,8 +191,7 @@ class _StandIn(BaseEstimator):
         self.outputs_at = outputs_at
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        model = self.prepared.model
-        return model.adapter.predict(model.machine, self.outputs_at(X), None)
+        return self.prepared.model.adapter.predict(self.outputs_at(X), None)
 
 
 class _RegressorStandIn(RegressorMixin, _StandIn):
@@ -209,8 +208,7 @@ class _LabelsStandIn(ClassifierMixin, _StandIn):
         return np.arange(len(self.prepared.targets.columns))
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        model = self.prepared.model
-        return model.adapter.decision_function(model.machine, self.outputs_at(X), None)
+        return self.prepared.model.adapter.decision_function(self.outputs_at(X), None)
 
 
 class _ClassifierStandIn(ClassifierMixin, _StandIn):
@@ -235,8 +233,7 @@ class _ClassifierStandIn(ClassifierMixin, _StandIn):
         return outputs if known is None else self.prepared.model.adapter.narrowed(outputs, known)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        model = self.prepared.model
-        return model.adapter.predict(model.machine, self.outputs(X), self.classes_)
+        return self.prepared.model.adapter.predict(self.outputs(X), self.classes_)
 
     def score(self, X: np.ndarray, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, without the checks of labels that are known to be fine."""
@@ -244,8 +241,7 @@ class _ClassifierStandIn(ClassifierMixin, _StandIn):
         return float(np.average(right, weights=sample_weight))
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        model = self.prepared.model
-        return model.adapter.decision_function(model.machine, self.outputs(X), self.classes_)
+        return self.prepared.model.adapter.decision_function(self.outputs(X), self.classes_)
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         adapter, f, known = self.prepared.model.adapter, self.fold, self.known

@@ -421,7 +421,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         ]
         if run.prepared is not None:
             model, targets = run.prepared.model, run.prepared.targets
-            for doubt in model.adapter.doubts(model.machine, targets):
+            for doubt in model.adapter.doubts(targets):
                 warn(f"The refitted model may differ from the search: {doubt}.")
         if on_bound:
             warn(f"The best {', '.join(on_bound)}; a wider range in space may do better.")
