@@ -437,7 +437,8 @@ def unit_of_targets(case: Case, rows: Any) -> float:
     """Return the unit in which tolerances are given.
 
     It is 1 for classes, else the standard deviation, or five times the median deviation where a few
-    rows far out have made that large.  A row counts by its weight.
+    rows far out have made that large and the loss is not a square, which follows them.  A row
+    counts by its weight.
     """
     if case.classes is not None:
         return 1.0
@@ -446,6 +447,8 @@ def unit_of_targets(case: Case, rows: Any) -> float:
     times = np.maximum(np.round(weight[rows] / weight.max() * 1000), weight[rows] > 0).astype(int)
     y = np.repeat(y, times, axis=0).ravel()
     off = np.abs(y - np.median(y))
+    if hasattr(case.machine, "alpha") or "squared" in getattr(case.machine, "loss", ""):
+        return float(np.std(y)) or 1.0
     return float(min(np.std(y), 5.0 * np.median(off[off > 0]))) if off.any() else 1.0
 
 

@@ -226,8 +226,10 @@ class KernelSVC(KnobClassifier, _KernelMachine):
     ----------
     C : float, default=1.0
         Cost of the loss.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"}, default="rbf"
-        As in :class:`~sklearn.svm.SVC`, like `degree`, `gamma` and `coef0`.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed", "laplacian", "matern12", \
+"matern32", "matern52"}, default="rbf"
+        As in :class:`~sklearn.svm.SVC`, like `degree`, `gamma` and `coef0`; the Laplacian, and
+        Matern's with sqrt(gamma) times the distance in the place of the distance by the length.
     degree : int, default=3
         Of the polynomial kernel.
     gamma : "scale", "auto" or float, default="scale"
@@ -362,8 +364,10 @@ class KernelSVR(RegressorMixin, _KernelMachine):
     ----------
     C : float, default=1.0
         Cost of the loss.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"}, default="rbf"
-        As in :class:`~sklearn.svm.SVR`, like `degree`, `gamma` and `coef0`.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed", "laplacian", "matern12", \
+"matern32", "matern52"}, default="rbf"
+        As in :class:`~sklearn.svm.SVR`, like `degree`, `gamma` and `coef0`; the Laplacian, and
+        Matern's with sqrt(gamma) times the distance in the place of the distance by the length.
     degree : int, default=3
         Of the polynomial kernel.
     gamma : "scale", "auto" or float, default="scale"

@@ -1,4 +1,4 @@
-"""Kernels by the names that scikit-learn gives them.
+"""Kernels by the names that estimators give them.
 
 To add one, write its class in a file here and list it in `KERNELS`; the contract tests of kernels
 pick it up.
@@ -10,14 +10,21 @@ from typing import Any
 
 from .affine import Linear, Polynomial, Sigmoid
 from .base import Kernel
+from .laplacian import Laplacian
+from .matern import Matern12, Matern32, Matern52
 from .precomputed import Precomputed
 from .rbf import RBF
+from .stationary import Stationary
 
 KERNELS: dict[str, type[Kernel]] = {
     "linear": Linear,
     "rbf": RBF,
     "poly": Polynomial,
     "sigmoid": Sigmoid,
+    "laplacian": Laplacian,
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
     "precomputed": Precomputed,
 }
 
@@ -29,4 +36,17 @@ def make_kernel(name: Any, degree: float) -> Kernel:
     return Polynomial(degree) if name == "poly" else KERNELS[name]()
 
 
-__all__ = ["KERNELS", "RBF", "Kernel", "Linear", "Polynomial", "Precomputed", "Sigmoid"]
+__all__ = [
+    "KERNELS",
+    "RBF",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "Polynomial",
+    "Precomputed",
+    "Sigmoid",
+    "Stationary",
+]

@@ -39,6 +39,12 @@ class Points:
             vars(taken)["lifted"] = self.lifted[rows]
         return taken
 
+    def stretched(self, factors: np.ndarray) -> Points:
+        """Return the points with every feature multiplied by its factor."""
+        if sparse.issparse(self.X):
+            return Points(sparse.csr_matrix(self.X.multiply(factors)), self.index)
+        return Points(self.X * factors, self.index, self.centre * factors)
+
     @cached
     def single(self) -> Points:
         """The same points in single precision; what is centred is so before it is rounded."""
