@@ -49,7 +49,7 @@ class GradientSearchCV(Calibrated, BaseSearchCV):
     """Search of hyperparameters by gradients of the cross-validation loss.
 
     The smooth validation loss is differentiated exactly with respect to the hyperparameters of a
-    kernel machine, so that two to thirty evaluations do what a grid does with hundreds.
+    kernel machine, so that two to fifty evaluations do what a grid does with hundreds.
 
     Parameters
     ----------
