@@ -39,12 +39,13 @@ def check_inputs(
 ) -> tuple[Any, Any, Targets, Params]:
     """Check all that can be checked before any work is done.
 
-    `own` are the parameters of `fit` that are for the machine.
+    `own` are the parameters of `fit` that are for the machine.  Returned are X, y, the targets, and
+    the values that the estimator has of its hyperparameters.
     """
     X, y = _check_data(model, X, y)
     targets = model.adapter.targets(y).in_groups(own.get("cost_groups"))
     model.adapter.check_targets(targets)
-    return X, y, targets, _values(model)
+    return X, y, targets, _values(model) | model.adapter.values_by_part(targets)
 
 
 def check_threshold(targets: Targets) -> None:
@@ -131,7 +132,7 @@ def check_square(K: Any) -> None:
 
 
 def _values(model: Model) -> Params:
-    """Return the machine's hyperparameters that are not tuned, or say which is of no use."""
+    """Return the machine's plain numbers, or say which is of no use and is not tuned."""
     adapter = model.adapter
     values, of_loss = adapter.values(), adapter.loss().hyperparameters
     for name in adapter.scalars():

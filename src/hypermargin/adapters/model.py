@@ -16,11 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from .._core.space import Hyperparameter, LabelledArray, Labels, Params
 from .base import Adapter, Targets
-from .kernel import (
-    KernelRidgeAdapter,
-    SVCAdapter,
-    SVRAdapter,
-)
+from .kernel import KernelRidgeAdapter, SVCAdapter, SVRAdapter
 from .linear import (
     LinearSVCAdapter,
     LinearSVRAdapter,
@@ -98,8 +94,7 @@ class Model:
     @property
     def hyperparameters(self) -> tuple[str, ...]:
         """Return the names, in the whole, of what is tuned where nothing is said."""
-        names = self.adapter.hyperparameters()
-        return tuple(self.prefix + name for name in names)
+        return tuple(self.prefix + name for name in self.adapter.hyperparameters())
 
     @property
     def tunable(self) -> tuple[str, ...]:

@@ -119,7 +119,6 @@ def prepare(
     given_y = y
     X, y, targets, values = check_inputs(model, X, y, own)
     sample_weight = row_weights(own.get("sample_weight"), len(targets.y))
-    values |= model.adapter.values_by_part(targets)
     if model.threshold is not None:
         values["threshold"] = model.threshold
     whole = whole_fold(model, targets, sample_weight)

@@ -39,8 +39,7 @@ class Combination:
         """Check all that can be checked before any work is done; return the targets."""
         model = self.model
         _, own = split_params(model, fit_params)
-        _, _, targets, _ = check_inputs(model, X, y, own)
-        values = model.adapter.values_by_part(targets)
+        _, _, targets, values = check_inputs(model, X, y, own)
         for name, spec in self.ranges.items():
             model.chosen(name, spec, targets, values)  # says which label is unknown
         self.method(method, targets)
