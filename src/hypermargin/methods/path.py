@@ -36,7 +36,7 @@ class CostPath(Method):
     def search(self, objective: Objective) -> Curve | None:
         walk = Walk(objective)
         at, problem, tol = walk.low, walk.problem, PATH_TOL
-        if problem.truncates:
+        if problem.solver_of(0, path=True) == "truncated":
             tol = TRUNCATED[problem.loss.classifies]
             problem.release()  # the range of C was read off a matrix in single precision
         state: State = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..._core.budget import Budget
 from ...losses.base import Dual
@@ -21,13 +22,29 @@ from .loops import LANES
 from .systems import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
 from .truncated import Truncated
 
+CACHED = 2**14  # features whose weights, in eight lanes, stay in the processor's cache
+
+
+def choose_solver(asked: str | None, X: Any, corners: bool, path: bool = False) -> str:
+    """Return how machines on X are trained, where "primal", "dual" or nothing was asked for.
+
+    "primal" is Newton's method, for few features, and "dual" coordinate descent, for many.  With
+    few features Newton's method gives the machine that coordinate descent tends to, and goes all
+    the way; along a path, what was asked for decides where it ends.  There Newton's method is
+    "truncated", with LIBLINEAR's steps, but where corners or so many features forbid it that only
+    dual=False asks for it.
+    """
+    few, slow = X.shape[1] < FEW, sparse.issparse(X) and X.shape[1] > CACHED
+    if path and not corners and (asked == "primal" or (asked is None and not slow)):
+        return "truncated"
+    return "primal" if asked == "primal" or (few and not (asked and path)) else "dual"
+
 
 class Bundle:
     """Machines in lanes: weights W (features and bias, lanes), outputs Z (rows, lanes).
 
     A are the coefficients of the rows, minus the slopes of their losses, D the curvatures.
-    `solver` is "primal" (Newton's method), "truncated" (the same with LIBLINEAR's steps, for losses
-    without corners) or "dual" (coordinate descent); None chooses by shape.
+    `solver` is what `choose_solver` says, of the shape alone if none is given.
     """
 
     def __init__(
@@ -43,8 +60,9 @@ class Bundle:
         self.penalty[-1] = bias_penalty if matrix.scale else 1.0
         self.used: np.ndarray = loss.used
         self.corners = loss.has_corners
-        self.truncated = solver == "truncated"
-        self.dual, self.system = self._choose(solver)
+        solver = solver or choose_solver(None, matrix.X, self.corners)
+        self.truncated, self.dual = solver == "truncated", solver == "dual"
+        self.system = self._system()
         self.converged, self.still, self.iterations = True, False, 0
         self.unfinished = np.zeros_like(self.used)  # which lanes Newton's method has given up
         self.steps = np.zeros(len(self.used), dtype=int)  # that it has taken, by lane
@@ -53,20 +71,18 @@ class Bundle:
         self.A0: np.ndarray | float = 0.0  # where coordinate descent begins
         self.Z, self.A, self.D = (np.zeros(shape, dtype=matrix.dtype) for _ in range(3))
 
-    def _choose(self, solver: str | None) -> tuple[bool, Any]:
-        """Return whether to train in the dual, and what solves systems."""
-        matrix = self.matrix
-        many = matrix.width > FEW
-        dual = many if solver is None else solver == "dual"
-        if many and self.corners and not dual:
+    def _system(self) -> Any:
+        """Return what solves systems."""
+        matrix, many = self.matrix, self.matrix.width > FEW
+        if many and self.corners and not self.dual:
             raise ValueError(
                 f"dual=False is not for a loss with corners and {matrix.n_features} features; "
                 "use dual='auto'."
             )
         kind: Any = Truncated if self.truncated else ConjugateGradients
-        if self.corners or (many and dual):
-            kind = RowByRow if dual else LaneByLane
-        return dual, kind(matrix, self.penalty, self.used, self.budget)
+        if self.corners or (many and self.dual):
+            kind = RowByRow if self.dual else LaneByLane
+        return kind(matrix, self.penalty, self.used, self.budget)
 
     @staticmethod
     def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:

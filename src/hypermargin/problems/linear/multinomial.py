@@ -269,8 +269,8 @@ class CoupledBundle(Bundle):
     loss: Any
     system: CoupledSystem
 
-    def _choose(self, solver: str | None) -> tuple[bool, Any]:
-        return False, CoupledSystem(self.matrix, self.penalty, self.loss, self.budget)
+    def _system(self) -> CoupledSystem:
+        return CoupledSystem(self.matrix, self.penalty, self.loss, self.budget)
 
     def start(self, W: np.ndarray, A: np.ndarray | None = None) -> None:
         super().start(self.system.balanced(W), A)
@@ -317,7 +317,7 @@ class CoupledPart(Part):
             weights = 0.5 * weights
         weight = (weights * cost[:, None]).astype(dtype)
         loss: Any = CoupledLoss(self.label, cost, weight, n_classes)
-        return CoupledBundle(self.matrix, loss, problem.bias_penalty, budget)
+        return CoupledBundle(self.matrix, loss, problem.bias_penalty, budget, "primal")
 
     @property
     def label(self) -> np.ndarray:

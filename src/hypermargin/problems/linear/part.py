@@ -50,7 +50,7 @@ class Part:
         dtype: Any,
         rows: np.ndarray | None,
         budget: Budget,
-        solver: str | None = None,
+        solver: str,
     ):
         self.problem, self.jobs, self.solver = problem, jobs, solver
         self.rows, self.matrix = problem.matrix(number, dtype, rows)

@@ -27,6 +27,7 @@ from ..._core.budget import Budget, Effort, Workers, cached, one_blas_thread
 from ..._core.space import Dimension, Params
 from ...losses.base import Loss
 from ..base import Column, Design, Evaluation, Fold, Problem, Solution
+from .bundle import choose_solver
 from .lanes import MANY, Matrix, as_matrix
 from .part import WHOLE, Job, Part, State
 from .systems import FEW
@@ -35,7 +36,6 @@ SINGLE_TOL = 1e-5  # tolerances from which single precision is enough
 EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
 FINISH = 1e-3  # Newton's method has this much more for a step or two
 ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
-CACHED = 2**14  # features whose weights, in eight lanes, stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -180,15 +180,14 @@ class LinearCrossValidation(Problem):
         With `path` machines are trained as along chu-2015's path, and the evaluation tells whether
         those of `warm` were good enough.
         """
-        tol, budget = effort.tol, effort.budget
-        solver = "truncated" if path and self.truncates else self._solver(path)
-        # LIBLINEAR's steps are few and long: their number hangs on more digits than single has
-        dtype = np.float64 if solver == "truncated" else self._dtype(tol)
+        tol, budget, dtype = effort.tol, effort.budget, self._dtype(effort.tol)
         with one_blas_thread():
             parts = [
-                self.part(self, number, jobs, params, dtype, rows, budget, solver)
+                part
                 for number in range(len(self.designs))
-                for jobs in self.part.groups(self, self._folds_of(number))
+                for part in self._parts(
+                    number, self._folds_of(number), params, budget, dtype, rows, path
+                )
             ]
 
             def run(part: Part) -> None:
@@ -198,25 +197,29 @@ class LinearCrossValidation(Problem):
                 self.workers.map(run, parts, budget)
         return self._evaluation(parts, params, tol)
 
-    @property
-    def truncates(self) -> bool:
-        """Whether along a path Newton's method is LIBLINEAR's; else the dual is faster, or a must.
+    def solver_of(self, number: int, path: bool) -> str:
+        """Return how the machines of a design are trained, along a path or elsewhere."""
+        path, X = path and self.part is Part, self.designs[number].points
+        return choose_solver(self.solver, X, self.loss.corners, path)
 
-        It is asked for by dual=False, where there are so many features that it is slow.
-        """
-        X = self.designs[0].points
-        slow = sparse.issparse(X) and X.shape[1] > CACHED
-        able = self.part is Part and not self.loss.corners
-        return able and self.solver != "dual" and (self.solver == "primal" or not slow)
-
-    def _solver(self, path: bool) -> str | None:
-        """Return how machines are to be trained.
-
-        With few features Newton's method gives the machine that coordinate descent tends to, and
-        goes all the way; along a path, what was asked for decides where it ends.
-        """
-        few = self.designs[0].points.shape[1] < FEW
-        return None if few and self.solver == "dual" and not path else self.solver
+    def _parts(
+        self,
+        number: int,
+        folds: list[int],
+        params: Params,
+        budget: Budget,
+        dtype: Any = np.float64,
+        rows: np.ndarray | None = None,
+        path: bool = False,
+    ) -> list[Part]:
+        """Return the machines of a design and some folds, those side by side together."""
+        solver = self.solver_of(number, path)
+        if solver == "truncated":  # steps are few and long: their number hangs on all digits
+            dtype = np.float64
+        return [
+            self.part(self, number, jobs, params, dtype, rows, budget, solver)
+            for jobs in self.part.groups(self, folds)
+        ]
 
     def fold(self, f: int) -> Fold:
         """Return a fold, or all rows in training."""
@@ -287,10 +290,7 @@ class LinearCrossValidation(Problem):
     ) -> list[Weights]:
         """Train on all rows, which the problem knows, in double precision."""
         tol, budget = effort.tol, effort.budget
-        alone = [
-            self.part(self, 0, jobs, params, np.float64, None, budget, self._solver(False))
-            for jobs in self.part.groups(self, [WHOLE])
-        ]
+        alone = self._parts(0, [WHOLE], params, budget)
         if alone[0].matrix.width <= FEW and not self.loss.corners:
             tol *= FINISH
         with one_blas_thread():
@@ -314,11 +314,9 @@ class LinearCrossValidation(Problem):
         """
         return {
             job: found
-            for number in range(len(self.designs))
-            for jobs in self.part.groups(self, list(self.designs[number].folds))
-            for job, found in self.part(self, number, jobs, params, np.float64, None, Budget())
-            .inner(weights)
-            .items()
+            for number, design in enumerate(self.designs)
+            for part in self._parts(number, list(design.folds), params, Budget())
+            for job, found in part.inner(weights).items()
         }
 
 
