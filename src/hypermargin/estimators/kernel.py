@@ -12,40 +12,33 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .._core.budget import Budget, Effort, Workers
-from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.input import check_square
 from ..adapters.kernel import KernelSVCAdapter, KernelSVRAdapter
 from ..adapters.model import register
-from ..criteria.probability import agreeing
 from ..kernels import KERNELS
 from ..kernels.points import Points
-from ..losses import CLASSIFICATION, REGRESSION
 from ..problems.base import Design, Expansion, Fold
 from ..problems.exact.problem import CrossValidation
+from .base import KnobClassifier, KnobRegressor, Machine
 
 COSTS = 1e-300, 1e300  # that can be computed with, and so can their inverses
 BLOCK = 2_000_000  # kernel values that are computed at a time
 
 
-class _KernelMachine(BaseEstimator):
+class _KernelMachine(Machine):
     """What the two estimators have in common."""
 
-    _adapter: ClassVar[type[Any]]
     _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **Machine._parameter_constraints,
         "kernel": [StrOptions(KERNELS.keys())],
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
         "memory_limit": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -82,12 +75,7 @@ class _KernelMachine(BaseEstimator):
             found = problem.refit({}, Effort(self.tol, budget), state, weight=weight)
         finally:
             problem.release()
-        if not all(solution.converged for solution in found):
-            warn(
-                f"Training did not converge; scale the data, lower C={self.C} or raise "
-                f"tol={self.tol}.",
-                ConvergenceWarning,
-            )
+        self._check_converged(found)
         self._keep(X, found, values)
 
     @contextmanager
@@ -98,10 +86,6 @@ class _KernelMachine(BaseEstimator):
             yield
         finally:
             del self._start
-
-    def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
-        if not weight.any():
-            raise ValueError("sample_weight is zero for all rows; give some of them weight.")
 
     def _keep(self, X: Any, found: list[Expansion], values: dict[str, float]) -> None:
         support = np.unique(np.concatenate([s.rows[s.beta != 0] for s in found]))
@@ -119,7 +103,7 @@ class _KernelMachine(BaseEstimator):
 
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", accept_sparse="csr")
+        X = validate_data(self, X, reset=False, dtype=self._types, order="C", accept_sparse="csr")
         if self.kernel == "precomputed":
             K = np.asarray(X)[:, self.support_]
         elif not len(self.support_):
@@ -139,80 +123,6 @@ class _KernelMachine(BaseEstimator):
                 outputs[i : i + size] = block @ self.dual_coef_.T
             return outputs + (self.intercept_ - np.array(back))
         return K @ self.dual_coef_.T + self.intercept_
-
-
-class KnobClassifier(ClassifierMixin):
-    """What classifiers of our own have in common: checks, a threshold, a sigmoid."""
-
-    def _read(self, y: Any) -> Targets:
-        """Read the labels, and begin anew."""
-        targets = self._adapter(self).targets(y)
-        self.classes_ = np.asarray(targets.classes)
-        if self.threshold != 0.0 and len(self.classes_) > 2:
-            raise ValueError(
-                f"threshold={self.threshold!r} is for two classes, y has {len(self.classes_)}."
-            )
-        self.calibration_: Any = None
-        return targets
-
-    def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
-        totals = np.bincount(targets.y, weights=weight, minlength=len(self.classes_))
-        if (totals == 0).any():
-            label = self.classes_.tolist()[int(totals.argmin())]
-            raise ValueError(
-                f"class {label!r} has no row with a positive sample_weight; the number of classes "
-                "after that has to be that of y."
-            )
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return outputs: of the machine for two classes, else one for each class.
-
-        Machines for pairs of classes vote for them, with a little of their outputs.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        outputs : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return self._adapter(self).decision_function(self._outputs(X), self.classes_)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the label of each row; for two classes, by `threshold`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
-        outputs = self._outputs(X)
-        if outputs.shape[1] == 1:
-            outputs = outputs - self.threshold
-        return self._adapter(self).predict(outputs, self.classes_)
-
-    @available_if(lambda self: getattr(self, "calibration_", None) is not None)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, by the sigmoid that a search has fitted.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-        """
-        outputs = self._outputs(X)
-        P = self.calibration_.probabilities(self._adapter(self).contrasted(outputs)[0])
-        if self.threshold != 0.0:
-            return P
-        chosen = self._adapter(self).predict(outputs, np.arange(len(self.classes_)))
-        return agreeing(P, chosen)
 
 
 class KernelSVC(KnobClassifier, _KernelMachine):
@@ -291,12 +201,7 @@ default="hinge"
     break_ties: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict] = {
         **_KernelMachine._parameter_constraints,
-        "loss": [StrOptions(CLASSIFICATION.keys())],
-        "mu": [Interval(Real, 0, None, closed="neither")],
-        "class_cost": ["array-like", dict, None],
-        "margin": [Real, "array-like", dict],
-        "group_cost": [dict, None],
-        "threshold": [Interval(Real, None, None, closed="neither")],
+        **KnobClassifier.constraints,
     }
 
     def __init__(
@@ -330,31 +235,8 @@ default="hinge"
         self.tol = tol
         self.memory_limit = memory_limit
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None) -> KernelSVC:
-        """Train on all rows.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The data; a square kernel matrix with ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors on C for each row.
-        cost_groups : array-like of shape (n_samples,), default=None
-            Labels of the groups that `group_cost` is for.
-
-        Returns
-        -------
-        self : KernelSVC
-        """
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", accept_sparse="csr")
-        self._train(X, self._read(y), sample_weight, cost_groups)
-        return self
-
-
-class KernelSVR(RegressorMixin, _KernelMachine):
+class KernelSVR(KnobRegressor, _KernelMachine):
     r"""Kernel regression with a choice of losses.
 
     Minimises ``|f|^2 / 2 + sum_i C w_i loss(y_i - f(x_i))``; groups of rows may have factors on C
@@ -411,11 +293,7 @@ default="epsilon_insensitive"
     _adapter = KernelSVRAdapter
     _parameter_constraints: ClassVar[dict] = {
         **_KernelMachine._parameter_constraints,
-        "loss": [StrOptions(REGRESSION.keys())],
-        "epsilon": [Interval(Real, 0, None, closed="left")],
-        "quantile": [Interval(Real, 0, 1, closed="neither")],
-        "group_cost": [dict, None],
-        "group_epsilon": [dict, None],
+        **KnobRegressor.constraints,
     }
 
     def __init__(
@@ -446,44 +324,6 @@ default="epsilon_insensitive"
         self.group_epsilon = group_epsilon
         self.tol = tol
         self.memory_limit = memory_limit
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None) -> KernelSVR:
-        """Train on all rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The data; a square kernel matrix with ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors on C for each row.
-        cost_groups : array-like of shape (n_samples,), default=None
-            Labels of the groups that `group_cost` and `group_epsilon` are for.
-
-        Returns
-        -------
-        self : KernelSVR
-        """
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, order="C", accept_sparse="csr", y_numeric=True
-        )
-        self._train(X, self._adapter(self).targets(y), sample_weight, cost_groups)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the output for each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        outputs : ndarray of shape (n_samples,)
-        """
-        return self._outputs(X)[:, 0]
 
 
 register(KernelSVCAdapter, KernelSVC)

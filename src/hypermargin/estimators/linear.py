@@ -6,43 +6,33 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .._core.budget import Effort, Workers
-from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.linear import LinearClassifierAdapter, LinearRegressorAdapter
 from ..adapters.model import register
-from ..losses import CLASSIFICATION, REGRESSION
 from ..problems.base import Design, Fold
 from ..problems.linear.problem import LinearCrossValidation
-from .kernel import KnobClassifier
+from .base import KnobClassifier, KnobRegressor, Machine
 
 
-class _LinearMachine(BaseEstimator):
+class _LinearMachine(Machine):
     """What the two estimators have in common."""
 
-    _adapter: ClassVar[type[Any]]
+    _types = [np.float64, np.float32]
     _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **Machine._parameter_constraints,
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-        return validate_data(
-            self, X, y, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", **options
-        )
 
     def _train(self, X: Any, targets: Targets, sample_weight: Any, cost_groups: Any) -> None:
         """Train one machine per column on all rows."""
@@ -66,21 +56,12 @@ class _LinearMachine(BaseEstimator):
         weights, made = np.array([s.weights for s in found]), max(s.iterations for s in found)
         if not np.isfinite(weights).all():
             raise FloatingPointError(f"weights are not finite; scale the data or lower C={self.C}.")
-        if not all(solution.converged for solution in found):
-            warn(
-                f"Training did not converge; scale the data, lower C={self.C} or raise "
-                f"tol={self.tol}.",
-                ConvergenceWarning,
-            )
+        self._check_converged(found)
         adapter.install(weights, made, targets, X.dtype)
-
-    def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
-        if not weight.any():
-            raise ValueError("sample_weight is zero for all rows; give some of them weight.")
 
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], accept_sparse="csr")
+        X = validate_data(self, X, reset=False, dtype=self._types, accept_sparse="csr")
         coef = np.atleast_2d(self.coef_)
         return safe_sparse_dot(X, coef.T, dense_output=True) + self.intercept_
 
@@ -148,13 +129,8 @@ default="squared_hinge"
     _adapter = LinearClassifierAdapter
     _parameter_constraints: ClassVar[dict] = {
         **_LinearMachine._parameter_constraints,
-        "loss": [StrOptions(CLASSIFICATION.keys())],
-        "mu": [Interval(Real, 0, None, closed="neither")],
-        "class_cost": ["array-like", dict, None],
-        "margin": [Real, "array-like", dict],
+        **KnobClassifier.constraints,
         "machine_cost": ["array-like", dict, None],
-        "group_cost": [dict, None],
-        "threshold": [Interval(Real, None, None, closed="neither")],
     }
 
     def __init__(
@@ -184,33 +160,8 @@ default="squared_hinge"
         self.intercept_scaling = intercept_scaling
         self.tol = tol
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None
-    ) -> LinearClassifier:
-        """Train on all rows.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The data.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors on C for each row.
-        cost_groups : array-like of shape (n_samples,), default=None
-            Labels of the groups that `group_cost` is for.
-
-        Returns
-        -------
-        self : LinearClassifier
-        """
-        X, y = self._validated(X, y)
-        self._train(X, self._read(y), sample_weight, cost_groups)
-        return self
-
-
-class LinearRegressor(RegressorMixin, _LinearMachine):
+class LinearRegressor(KnobRegressor, _LinearMachine):
     r"""Linear regression with a choice of losses.
 
     Minimises ``(|w|^2 + b^2) / 2 + sum_i C w_i loss(y_i - o_i)`` with the outputs
@@ -255,11 +206,7 @@ default="epsilon_insensitive"
     _adapter = LinearRegressorAdapter
     _parameter_constraints: ClassVar[dict] = {
         **_LinearMachine._parameter_constraints,
-        "loss": [StrOptions(REGRESSION.keys())],
-        "epsilon": [Interval(Real, 0, None, closed="left")],
-        "quantile": [Interval(Real, 0, 1, closed="neither")],
-        "group_cost": [dict, None],
-        "group_epsilon": [dict, None],
+        **KnobRegressor.constraints,
     }
 
     def __init__(
@@ -284,44 +231,6 @@ default="epsilon_insensitive"
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.tol = tol
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, cost_groups: Any = None
-    ) -> LinearRegressor:
-        """Train on all rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The data.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors on C for each row.
-        cost_groups : array-like of shape (n_samples,), default=None
-            Labels of the groups that `group_cost` and `group_epsilon` are for.
-
-        Returns
-        -------
-        self : LinearRegressor
-        """
-        X, y = self._validated(X, y, y_numeric=True)
-        self._train(X, self._adapter(self).targets(y), sample_weight, cost_groups)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the output for each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        outputs : ndarray of shape (n_samples,)
-        """
-        return self._outputs(X)[:, 0]
 
 
 register(LinearClassifierAdapter, LinearClassifier)
