@@ -61,7 +61,17 @@ class Differentiated:
     """The smooth validation loss of an estimator, evaluated by hand with warm starts."""
 
     def __init__(
-        self, estimator, X, y, *, scoring=None, cv=3, sample_weight=None, memory=1e9, tuned=()
+        self,
+        estimator,
+        X,
+        y,
+        *,
+        scoring=None,
+        cv=3,
+        sample_weight=None,
+        memory=1e9,
+        tuned=(),
+        rank=None,
     ):
         folds = StratifiedKFold if is_classifier(estimator) else KFold
         splits = list(folds(cv, shuffle=True, random_state=0).split(X, y))
@@ -70,7 +80,7 @@ class Differentiated:
         self.criterion, _ = criterion_for(scorer, is_classifier(estimator))
         fit_params = {self.model.prefix + "sample_weight": sample_weight}
         workers = Workers(1)
-        self.prepared = prepare(self.model, X, y, splits, fit_params, memory, workers)
+        self.prepared = prepare(self.model, X, y, splits, fit_params, memory, workers, rank)
         self.weight = np.ones(len(y)) if sample_weight is None else sample_weight
 
     def evaluate(self, params, effort=Effort(1e-12), warm=None):  # noqa: B008

@@ -34,7 +34,7 @@ class OnLandmarks(Differentiated):
     """The same problem on landmarks."""
 
     def __init__(self, *args, rank, smoothing=0.1, memory=1e9, workers=None, **kwargs):
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, rank=rank, **kwargs)
         p = self.prepared.problem
         low = LowRankCrossValidation(
             p.designs, p.folds, p.columns, p.kernel, p.loss, p.values, memory, workers,

@@ -20,12 +20,17 @@ from .input import LARGEST, check_size, check_square, is_precomputed
 from .model import Model
 
 
-def shared_design(model: Model, X: Any, splits: Sequence[Split], targets: Targets) -> list[Design]:
-    """One design for all folds, unless a gamma that is read off the training rows differs."""
+def shared_design(
+    model: Model, X: Any, splits: Sequence[Split], targets: Targets, by_fold: bool
+) -> list[Design]:
+    """One design for all folds, unless a gamma that is read off the training rows differs.
+
+    With `by_fold` its rows are in the order of the folds.
+    """
     if model.adapter.linear:
         return [Design(X, np.arange(X.shape[0]), tuple(range(len(splits))))]
     points, rows = Points.of(X), np.arange(X.shape[0])
-    if not is_precomputed(model):  # that would copy a square matrix
+    if by_fold and not is_precomputed(model):  # that would copy a square matrix
         rows = _by_fold(splits, targets)
         points = Points(points.X[rows], rows, points.centre)
     if not model.adapter.needs_gamma:

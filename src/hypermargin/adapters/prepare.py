@@ -126,7 +126,7 @@ def prepare(
     designs: list[Design] = []
     if model.transformers is None:
         trained = [splits[number] for number in folds]
-        designs = shared_design(model, X, trained, targets) if folds else []
+        designs = shared_design(model, X, trained, targets, rank is None) if folds else []
     else:
         whole = None
         for number in list(folds):

@@ -74,6 +74,7 @@ class LowRankCrossValidation(KernelProblem):
     Parameters
     ----------
     designs, folds, columns : sequences of Design, Fold, Column
+        Rows of designs are in the user's order: any other may know the labels of validation rows.
     kernel, loss : Kernel, Loss
         The kernel must be positive definite.
     values : dict
@@ -122,7 +123,6 @@ class LowRankCrossValidation(KernelProblem):
         self.smoothing = smoothing
         self.groups = groups_of_columns(columns)
         self.strata = strata_of(columns, loss)
-        designs = [_in_order(design) for design in designs]
         super().__init__(designs, folds, columns, kernel, loss, values, memory, workers)
         if rank < (n_classes := int(self.strata.max()) + 1):
             raise ValueError(f"rank={rank!r} must be at least {n_classes}, one for each class.")
@@ -159,9 +159,8 @@ class LowRankCrossValidation(KernelProblem):
         the rows are on average, which is much less.
         """
         self._latest = None
-        step = (
-            LAST_STEP * effort.tol * min(1.0, self.smoothing / SMOOTHING)
-        )  # sharp corners are soon crossed
+        # sharp corners are soon crossed
+        step = LAST_STEP * effort.tol * min(1.0, self.smoothing / SMOOTHING)
         with one_blas_thread():
             parts = [
                 _Group(self, number, group, params, rows, effort.budget)
@@ -222,14 +221,6 @@ class LowRankCrossValidation(KernelProblem):
         return [
             Expansion(s.landmarks, s.alpha, s.bias, converged=evaluation.converged) for s in found
         ]
-
-
-def _in_order(design: Design) -> Design:
-    """Return a design with its rows in the order of the user's data."""
-    order = np.argsort(design.rows, kind="stable")
-    if (order == np.arange(len(order))).all():
-        return design
-    return Design(design.points.take(order), design.rows[order], design.folds, design.fixed)
 
 
 class _Group:
