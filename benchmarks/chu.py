@@ -20,12 +20,12 @@ from hypermargin.losses.lanes import LaneLoss
 from hypermargin.methods.curve import NODE
 from hypermargin.methods.path import CONSECUTIVE, DELTA
 from hypermargin.problems.base import Column, Design, Fold
+from hypermargin.problems.conjugate import dots
 from hypermargin.problems.linear.bundle import Bundle
 from hypermargin.problems.linear.lanes import as_matrix
 from hypermargin.problems.linear.loops import LANES
 from hypermargin.problems.linear.part import State, unit_dual
 from hypermargin.problems.linear.problem import LinearCrossValidation, least_cost
-from hypermargin.problems.linear.systems import dots
 from hypermargin.problems.linear.train import train
 
 SETS = ("madelon", "ijcnn1", "news20", "news_basehock", "news_pcmac")  # class 1 against the rest

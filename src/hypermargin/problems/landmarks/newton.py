@@ -13,9 +13,10 @@ from scipy.linalg import cho_solve
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 
-from ..._core.budget import OutOfTime
+from ..._core.budget import Budget, OutOfTime
 from ..._core.spread import OUTLYING
 from ...losses.base import Dual
+from ..conjugate import conjugate_gradients, dots
 from .features import SAMPLE, Features
 
 DIRECT = 2e10  # operations up to which every machine has a preconditioner of its own
@@ -26,7 +27,6 @@ BLUR = 2.0  # width over which curvature is averaged, in units of the last step
 FARTHEST = 0.5  # the largest step that counts for it, in units of the targets
 DAMPING = 0.05  # least curvature of all rows at first, in units of the stiffness
 MOST_NEWTON = 100
-MOST_CG = 500
 
 
 class SmoothDual:
@@ -165,30 +165,17 @@ class NewtonSystem:
             Z[:, lane] = cho_solve((factor, True), R[:, lane], check_finite=False)
         return Z
 
-    def apply(self, A: np.ndarray) -> np.ndarray:
+    def apply(self, A: np.ndarray, on: np.ndarray) -> np.ndarray:
         return self.own * (self.Q @ A + self.features.curvature(self.zone, self.D, A))
 
     def solve(self, B: np.ndarray, rtol: float) -> np.ndarray:
         """Return H^-1 B, column by column, to an accuracy relative in the norm of H."""
-        X, R = np.zeros_like(B), self.own * B
-        Z = self.precondition(R)
-        P, rz = Z.copy(), _dots(R, Z)
-        enough = rtol**2 * rz
-        steps = 0
-        while steps < MOST_CG:
-            steps += 1
-            HP = self.apply(P)
-            going = rz > enough
-            length = np.where(going, rz / np.where(going, _dots(P, HP), 1.0), 0.0)
-            X += length * P
-            R -= length * HP
-            Z = self.precondition(R)
-            new = np.where(going, _dots(R, Z), rz)
-            P = Z + np.where(going, new / np.where(going, rz, 1.0), 0.0) * P
-            rz = new
-            if (rz <= enough).all():
-                break
-        self.rate = steps / -np.log(rtol)
+        X, steps = conjugate_gradients(
+            self.apply, self.precondition, self.own * B,
+            lambda first: lambda S, residual, left, count: left > rtol**2 * first,
+            np.ones(B.shape[1], dtype=bool), Budget(),
+        )  # fmt: skip
+        self.rate = max(1, steps) / -np.log(rtol)
         self.first_rate = self.first_rate or self.rate
         return X
 
@@ -294,12 +281,12 @@ class Newton:
         accuracy = min(FORCING, max(float((reach / self.unit).max()), finest))
         step = -self.system(D).solve(gradient, accuracy)
         moved = features.times(step)
-        linear, square = _dots(QA, step), _dots(step, Q @ step)
+        linear, square = dots(QA, step), dots(step, Q @ step)
 
         def slope(t: np.ndarray) -> np.ndarray:
-            return linear + t * square - _dots(dual.beta(outputs + t * moved), moved)
+            return linear + t * square - dots(dual.beta(outputs + t * moved), moved)
 
-        t = line_search(slope, _dots(gradient, step))
+        t = line_search(slope, dots(gradient, step))
         self.coefficients = self.coefficients + t * step
         self.outputs = outputs + t * moved
         # Levenberg's rule: a step that was cut short asks for more damping, a full one for less
@@ -307,7 +294,7 @@ class Newton:
         self._damping[self._damping < 0.01 * DAMPING] = 0.0
         # how far the step moves outputs where there is curvature; elsewhere they may go anywhere
         curvature = np.maximum(D.sum(axis=0), dual.stiffness.max(axis=0))
-        size = np.sqrt(np.maximum(-_dots(gradient, step), 0.0) / curvature)
+        size = np.sqrt(np.maximum(-dots(gradient, step), 0.0) / curvature)
         return size / self.unit, np.sqrt(t) * size
 
 
@@ -354,7 +341,3 @@ def _on(own: np.ndarray, A: np.ndarray) -> np.ndarray:
     A[others], A[:, others] = 0.0, 0.0
     A[others, others] = 1.0
     return A
-
-
-def _dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->j", A, B)

@@ -17,9 +17,10 @@ from scipy import sparse
 from ..._core.budget import Budget
 from ...losses.base import Dual
 from ...losses.lanes import LaneLoss
+from ..conjugate import dots
 from .lanes import Matrix
 from .loops import LANES
-from .systems import FEW, ConjugateGradients, LaneByLane, RowByRow, dots
+from .systems import FEW, ConjugateGradients, LaneByLane, RowByRow
 from .truncated import Truncated
 
 CACHED = 2**14  # features whose weights, in eight lanes, stay in the processor's cache

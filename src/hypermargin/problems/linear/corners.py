@@ -16,10 +16,11 @@ from ..._core.budget import cached
 from ..._core.spread import typical_deviation
 from ...losses.base import Dual
 from ...losses.lanes import LaneLoss
+from ..conjugate import dots
 from .bundle import Bundle
 from .lanes import Matrix
 from .newton import newton
-from .systems import MOST_HELD, TIGHT, Held, dots
+from .systems import MOST_HELD, TIGHT, Held
 
 GAP = 1.0  # duality gap, relative to the objective, that is as good as a gradient of one
 WARM = 0.1  # width of rounded corners at first, in units of the targets, after a warm start

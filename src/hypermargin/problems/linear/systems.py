@@ -8,12 +8,14 @@ to `tol`, relative to B, in every active lane.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, svd
 
 from ..._core.budget import Budget
 from ..._core.compiled import compiled
+from ..conjugate import Rule, conjugate_gradients, dots
 from .lanes import Matrix, SparseMatrix
 from .loops import LANES, add_dots, add_outer
 
@@ -22,22 +24,12 @@ ROWS_PER_FEATURE = 40  # from which it is made, if all rows would take too long
 GRAM = {False: 4e9, True: 1e8}  # multiplications that do not; sparse rows must be filled first
 WORN = 4  # iterations of conjugate gradients that call for a new preconditioner
 STRAYED = 5 * WORN  # iterations that call for one for every lane
-MOST_CG = 500
 MOST_SWEEPS = 300
 MOST_HELD = 300  # rows at corners whose products are kept in a matrix
 UNSEEN = 1e-7  # of a curvature may escape a sample, or single precision
 NOTHING = 1e-30  # curvature where all rows are certain of their classes
 NULL = 1e-11  # eigenvalues, relative to the largest, that are none
 TIGHT = 1e-6  # tolerances that are worth ten times as many
-
-# tells lanes that are to go on from solutions, what is left of B, its square by the preconditioner
-# and the number of iterations
-Rule = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
-
-
-def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the inner products of the lanes, in double precision."""
-    return np.einsum("ij,ij->j", a, b, dtype=float)
 
 
 class Held:
@@ -133,31 +125,11 @@ class ConjugateGradients:
     def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
         if self._precondition is None:
             self._precondition = self._preconditioner(D)
-        dtype, precondition = B.dtype, self._precondition
-        dots = self.dots
-        S, residual = np.zeros_like(B), B.copy()
-        on = active & (dots(B, B) > 0)
-        Y = precondition(residual)
-        P, product = Y.copy(), dots(residual, Y)
-        goes_on, count = self._rule(B, tol, product), 0
-        while on.any() and count < MOST_CG and not self.budget.expired():
-            count += 1
-            Q = self.product(D, P, on)
-            curvature = dots(P, Q)
-            on &= curvature > 0
-            a = np.where(on, product / np.where(on, curvature, 1.0), 0.0)
-            S += a.astype(dtype) * P
-            Q *= a.astype(dtype)
-            residual -= Q
-            Y = precondition(residual)
-            new = dots(residual, Y)
-            on &= goes_on(S, residual, new, count)
-            b = np.where(on, new / np.where(product > 0, product, 1.0), 0.0)
-            P *= b.astype(dtype)
-            P += Y
-            product = new
-        self.count = count
-        if self.worn(count):
+        S, self.count = conjugate_gradients(
+            partial(self.product, D), self._precondition, B, partial(self._rule, B, tol), active,
+            self.budget, self.dots,
+        )  # fmt: skip
+        if self.worn(self.count):
             self._precondition = None
         return S
 

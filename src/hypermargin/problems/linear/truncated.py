@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..._core.compiled import compiled
+from ..conjugate import MOST_CG, Rule
 from .lanes import SparseMatrix
 from .loops import curved
-from .systems import MOST_CG, ConjugateGradients, Rule
+from .systems import ConjugateGradients
 
 SHARE = 0.5  # of the mean gain of iterations that the last one is to have
 DIAGONAL = 0.01  # part of the diagonal of the Hessian in the preconditioner
