@@ -436,6 +436,7 @@ def adjoints(
 ):  # fmt: skip
     """Solve the adjoints of some machines; mark those for which that is `hard`.
 
+    Without this, and with `SaddleSystem` alone, searches with ten classes take three times as long.
     Machines count fold by fold, one column after the other.  `delta[c]` has the gradients on the
     validation rows, which are where `first` says.  Writes -v to the machine's lane of E, and what
     the adjoint says of its dual to `on_...`.

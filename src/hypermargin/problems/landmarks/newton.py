@@ -30,7 +30,10 @@ MOST_NEWTON = 100
 
 
 class SmoothDual:
-    """The dual's data of several machines, one column each, with corners rounded over a width."""
+    """The dual's data of several machines, one column each, with corners rounded over a width.
+
+    `LaneLoss` has one dual for all lanes, which differ in weights only; here targets differ, too.
+    """
 
     def __init__(self, dual: Dual, width: np.ndarray):
         self.dual, self.width = dual, width
