@@ -153,17 +153,8 @@ class SmoothFBeta(_F):
     ----------
     beta : float, default=1.0
         How many times as much recall counts as precision; 0 is precision alone.
-    average : {"binary", "macro", "weighted", "micro"}, default="binary"
-        As in scikit-learn; "binary" is for two classes.
-    positive : int, default=1
-        With "binary", the number of the class that is meant, in the order of the sorted labels.
-    t : float, default=10.0
-        Steepness of the smoothing, as in :class:`SmoothError`.
-
-    Notes
-    -----
-    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
-    positive class has no rows; a class of another average that has none counts as 0.
+    average, positive, t
+        As in :class:`SmoothF1`, and so are what is 0 / 0 and what is undefined.
 
     Examples
     --------
@@ -194,17 +185,8 @@ class SmoothPrecision(ByClass):
 
     Parameters
     ----------
-    average : {"binary", "macro", "weighted", "micro"}, default="binary"
-        As in scikit-learn; "binary" is for two classes.
-    positive : int, default=1
-        With "binary", the number of the class that is meant, in the order of the sorted labels.
-    t : float, default=10.0
-        Steepness of the smoothing, as in :class:`SmoothError`.
-
-    Notes
-    -----
-    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
-    positive class has no rows; a class of another average that has none counts as 0.
+    average, positive, t
+        As in :class:`SmoothF1`, and so are what is 0 / 0 and what is undefined.
 
     Examples
     --------
@@ -230,17 +212,8 @@ class SmoothRecall(ByClass):
 
     Parameters
     ----------
-    average : {"binary", "macro", "weighted", "micro"}, default="binary"
-        As in scikit-learn; "binary" is for two classes.
-    positive : int, default=1
-        With "binary", the number of the class that is meant, in the order of the sorted labels.
-    t : float, default=10.0
-        Steepness of the smoothing, as in :class:`SmoothError`.
-
-    Notes
-    -----
-    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
-    positive class has no rows; a class of another average that has none counts as 0.
+    average, positive, t
+        As in :class:`SmoothF1`, and so are what is 0 / 0 and what is undefined.
 
     Examples
     --------
@@ -265,17 +238,8 @@ class SmoothJaccard(ByClass):
 
     Parameters
     ----------
-    average : {"binary", "macro", "weighted", "micro"}, default="binary"
-        As in scikit-learn; "binary" is for two classes.
-    positive : int, default=1
-        With "binary", the number of the class that is meant, in the order of the sorted labels.
-    t : float, default=10.0
-        Steepness of the smoothing, as in :class:`SmoothError`.
-
-    Notes
-    -----
-    What is 0 / 0 counts as 0, as with ``zero_division=0``.  With "binary" it is undefined where the
-    positive class has no rows; a class of another average that has none counts as 0.
+    average, positive, t
+        As in :class:`SmoothF1`, and so are what is 0 / 0 and what is undefined.
 
     Examples
     --------

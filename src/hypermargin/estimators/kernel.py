@@ -246,16 +246,6 @@ class KernelSVR(KnobRegressor, _KernelMachine):
     ----------
     C : float, default=1.0
         Cost of the loss.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed", "laplacian", "matern12", \
-"matern32", "matern52"}, default="rbf"
-        As in :class:`~sklearn.svm.SVR`, like `degree`, `gamma` and `coef0`; the Laplacian, and
-        Matern's with sqrt(gamma) times the distance in the place of the distance by the length.
-    degree : int, default=3
-        Of the polynomial kernel.
-    gamma : "scale", "auto" or float, default="scale"
-        Width of the kernel.
-    coef0 : float, default=0.0
-        Of the polynomial and the sigmoid kernel.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive", "squared", "pinball"}, \
 default="epsilon_insensitive"
         Of a residual r: max(0, abs(r) - epsilon), its square, r^2, and the pinball loss.
@@ -268,8 +258,8 @@ default="epsilon_insensitive"
         those that they do not name; `fit` is told the groups as `cost_groups`.
     tol : float, default=1e-3
         Optimality gap to train to, in units of the target's standard deviation.
-    memory_limit : float, default=4000
-        Megabytes for the kernel matrix; above that its rows are computed when they are needed.
+    kernel, degree, gamma, coef0, memory_limit
+        As in :class:`KernelSVC`.
 
     Attributes
     ----------

@@ -325,35 +325,19 @@ def value_and_grad(
 
     Parameters
     ----------
-    estimator : any that :class:`GradientSearchCV` takes
-        Everything that `params` does not name is taken from it.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        The data; a square kernel matrix with ``kernel="precomputed"``.
-    y : array-like of shape (n_samples,)
-        Labels or targets.
+    estimator, X, y
+        As in :class:`CrossValidationLoss`; what `params` does not name is the estimator's own.
     params : dict
         Hyperparameters by their names in `estimator`, such as ``{"C": 1.0, "gamma": 0.1}``
         or ``{"svc__C": 1.0}``.  `class_cost`, `margin` and others that have a value for each class
         or group may be a number for all of them, a sequence in the order of the sorted labels, or a
         dict by label for some of them.
         `threshold` is for two classes.
-    scoring : str, scorer or None, default=None
-        The score whose smooth form is evaluated, such as accuracy, f1, roc_auc, neg_log_loss, r2;
-        None is the estimator's own score.
-    criterion : str, Criterion or callable, default=None
-        What is evaluated in place of a score's smooth form, as in :class:`GradientSearchCV`.
-    pooled : bool, default=True
-        Whether it is applied to the outputs of all folds at once, or to each fold and averaged.
     cv : int, splitter or iterable, default=None
         Folds as in :class:`~sklearn.model_selection.GridSearchCV`.  With an optimiser, use a
         splitter that gives the same folds at every call.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the rows, in training and in the loss.
-    cost_groups : array-like of shape (n_samples,), default=None
-        Labels of the groups that `group_cost` and `group_epsilon` are for.
-    tol : float, default=1e-6
-        Optimality gap to which every machine is trained, in units of the standard deviation of
-        the target for regressors.
+    scoring, criterion, pooled, sample_weight, cost_groups, tol
+        As in :class:`CrossValidationLoss`.
 
     Returns
     -------
