@@ -21,6 +21,7 @@ from .._core.compiled import compiled
 from .base import FIELDS, Dual
 
 STEEP = 1e30  # stands for the infinite stiffness of a corner
+AT_CORNER = 1e-9  # outputs that near are there, relative to the largest, or to targets
 
 
 @compiled(fastmath={"contract", "nsz"})
@@ -114,9 +115,6 @@ def _soft_conjugates(B, weight, target, bound, soft, value):
                 if 0 < s < 1:
                     entropy = s * np.log(s) + (1 - s) * np.log1p(-s)
                 value[lane] += target[i] * B[i, lane] - soft * abs(most) * entropy
-
-
-AT_CORNER = 1e-9  # outputs that near are there, relative to the largest, or to targets
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ class Bundle:
     `solver` is what `choose_solver` says, of the shape alone if none is given.
     """
 
+    dots = staticmethod(dots)  # inner products of machines, by lane
+
     def __init__(
         self,
         matrix: Matrix,
@@ -84,11 +86,6 @@ class Bundle:
         if self.corners or (many and self.dual):
             kind = RowByRow if self.dual else LaneByLane
         return kind(matrix, self.penalty, self.used, self.budget)
-
-    @staticmethod
-    def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the inner products of machines, by lane."""
-        return dots(a, b)
 
     def start(self, W: np.ndarray, A: np.ndarray | None = None) -> None:
         """Begin training at these weights, coordinate descent at these coefficients."""

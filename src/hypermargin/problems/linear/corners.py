@@ -122,7 +122,7 @@ class Sharpening:
         # a small gap says little of single rows where one far out has most of the objective
         if self.exactly and not bundle.budget.expired():
             bundle.loss = self.sharp
-            done = put_on_corners(bundle, bundle.A.copy(), bundle.used)
+            done = put_on_corners(bundle, bundle.A)
             self.good |= done
             self._keep(done, self.gap, np.zeros_like(self.width))
             self._set()
@@ -179,11 +179,11 @@ def _widths(loss: LaneLoss) -> tuple[np.ndarray, np.ndarray]:
     return unit, wide
 
 
-def put_on_corners(bundle: Bundle, B: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+def put_on_corners(bundle: Bundle, B: np.ndarray) -> np.ndarray:
     """Go from coefficients B to the very optimum of the loss; return the lanes that are there."""
     low, high = bundle.loss.bounds()
-    B, W, done = B.copy(), bundle.W.copy(), np.zeros_like(lanes)
-    for lane in np.flatnonzero(lanes):
+    B, W, done = B.copy(), bundle.W.copy(), np.zeros_like(bundle.used)
+    for lane in np.flatnonzero(bundle.used):
         corners = Corners(bundle.matrix, bundle.loss.dual, low[:, lane], high[:, lane])
         found = corners.polish(B[:, lane])
         if found is not None:

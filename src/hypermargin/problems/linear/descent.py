@@ -140,7 +140,7 @@ class Descent:
         self._descend(10 * TIGHT if tight and ends else tol, balance, most)
         if ends and (tight or not bundle.converged) and not bundle.budget.expired():
             W, Z = bundle.W, bundle.Z
-            done = put_on_corners(bundle, self.B, bundle.used)
+            done = put_on_corners(bundle, self.B)
             bundle.converged = bool(done[bundle.used].all())
             if bundle.converged:
                 return

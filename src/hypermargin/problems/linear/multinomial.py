@@ -275,7 +275,7 @@ class CoupledBundle(Bundle):
     def start(self, W: np.ndarray, A: np.ndarray | None = None) -> None:
         super().start(self.system.balanced(W), A)
 
-    def dots(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:  # type: ignore[override]
+    def dots(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.system.dots(a, b)
 
     def gradient(self) -> np.ndarray:

@@ -9,7 +9,6 @@ from .bundle import Bundle
 FORCING = 0.1  # accuracy of a step
 MOST_CUTS, MOST_HALVINGS = 12, 20
 DESCENT, HALVED = 1e-4, 1e-2  # part of the promised gain that a step is to have; if it is halved
-
 NO_GAIN = 1e-14  # part of the objective that is next to nothing
 
 

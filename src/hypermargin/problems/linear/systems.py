@@ -150,7 +150,7 @@ class ConjugateGradients:
         if self.matrix.width > FEW:  # too many to factor
             diagonal = self.penalty + self.matrix.sums_of_squares(mean[:, None])
             return lambda B: B / diagonal
-        H = self._gram(mean)
+        H = self._grams(mean[:, None])[0]
         inverse = _factored(H, self.penalty[:, 0] + UNSEEN * np.diag(H) + NOTHING)
         return lambda B: inverse(B).astype(B.dtype)
 
@@ -158,12 +158,8 @@ class ConjugateGradients:
         """Make a new preconditioner the next time."""
         self._precondition = None
 
-    def _gram(self, weight: np.ndarray) -> np.ndarray:
-        """Return X' diag(weight) X, from a sample of the rows if there are many."""
-        return self._grams(weight[:, None])[0]
-
     def _grams(self, weights: np.ndarray) -> np.ndarray:
-        """Return X' diag(weight) X for every column of weights."""
+        """Return X' diag(weight) X for every column of weights, from a sample if rows are many."""
         matrix, rows, factor = self.matrix, np.flatnonzero(weights.any(axis=1)), 1.0
         number = weights.shape[1]
         room = GRAM[isinstance(matrix, SparseMatrix)] / (number * matrix.width**2)
