@@ -28,7 +28,7 @@ from .bundle import Bundle
 from .lanes import Matrix
 from .loops import LANES
 from .part import Job, Part
-from .systems import FEW, NOTHING, UNSEEN, ConjugateGradients
+from .systems import FEW, UNCURVED, UNSEEN, ConjugateGradients
 
 LEAST_SHARE = 0.05  # of the smallest class that tolerances take into account
 WEAR = 2  # iterations more than with a new preconditioner that call for another
@@ -230,7 +230,7 @@ class CoupledSystem(ConjugateGradients):
         curvature /= np.count_nonzero(self.weight.any(axis=0))
         if self.matrix.width > FEW:
             sums = self.matrix.sums_of_squares(curvature).astype(float)
-            inverse = (1.0 / (self.penalty + sums + NOTHING)).astype(D.dtype)
+            inverse = (1.0 / (self.penalty + sums + UNCURVED)).astype(D.dtype)
 
             def divide(B: np.ndarray) -> np.ndarray:
                 found = np.empty_like(B)
@@ -256,7 +256,7 @@ class CoupledSystem(ConjugateGradients):
         alike = (curvature == curvature[:, :1]).all()  # where all weights are zero
         H = self._grams(curvature[:, :1] if alike else curvature)
         at = np.arange(self.matrix.width)
-        H[:, at, at] += self.penalty[:, 0] + UNSEEN * H[:, at, at] + NOTHING
+        H[:, at, at] += self.penalty[:, 0] + UNSEEN * H[:, at, at] + UNCURVED
         return np.repeat(np.linalg.inv(H), self.n_classes // len(H), axis=0)
 
 

@@ -27,7 +27,7 @@ STRAYED = 5 * WORN  # iterations that call for one for every lane
 MOST_SWEEPS = 300
 MOST_HELD = 300  # rows at corners whose products are kept in a matrix
 UNSEEN = 1e-7  # of a curvature may escape a sample, or single precision
-NOTHING = 1e-30  # curvature where all rows are certain of their classes
+UNCURVED = 1e-30  # curvature where all rows are certain of their classes
 NULL = 1e-11  # eigenvalues, relative to the largest, that are none
 TIGHT = 1e-6  # tolerances that are worth ten times as many
 
@@ -151,7 +151,7 @@ class ConjugateGradients:
             diagonal = self.penalty + self.matrix.sums_of_squares(mean[:, None])
             return lambda B: B / diagonal
         H = self._grams(mean[:, None])[0]
-        inverse = _factored(H, self.penalty[:, 0] + UNSEEN * np.diag(H) + NOTHING)
+        inverse = _factored(H, self.penalty[:, 0] + UNSEEN * np.diag(H) + UNCURVED)
         return lambda B: inverse(B).astype(B.dtype)
 
     def forget(self) -> None:
