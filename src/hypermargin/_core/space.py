@@ -86,7 +86,7 @@ class Dimension:
 class Labels:
     """What the entries of an array are called: the labels of the classes or of the groups."""
 
-    kind: str  # "classes" or "groups"
+    kind: str  # "classes", "groups" or "features"
     names: Sequence[Any]
 
     def __len__(self) -> int:
@@ -204,7 +204,7 @@ class LabelledArray(Hyperparameter):
         return value
 
     def entries(self, value: np.ndarray) -> np.ndarray:
-        return value[self.chosen]
+        return np.broadcast_to(value, len(self.labels))[self.chosen]
 
     def setting(self, value: np.ndarray) -> dict[Any, float]:
         return dict(zip(self.labels.names, value.tolist(), strict=True))
@@ -219,6 +219,13 @@ class LabelledArray(Hyperparameter):
     @property
     def _chosen_labels(self) -> list[Any]:
         return [self.labels.names[k] for k in self.chosen]
+
+
+class FeatureArray(LabelledArray):
+    """An array with an entry for each feature, which estimators take as it is."""
+
+    def setting(self, value: np.ndarray) -> np.ndarray:  # type: ignore[override]
+        return value.copy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +275,18 @@ class Space:
         """Return those of what is tuned, in the order of the coordinates."""
         parts = [h.entries(values[h.own]) for h in self.hyperparameters]
         return np.concatenate(parts) if parts else np.empty(0)
+
+    @cached
+    def shared(self) -> tuple[Space, np.ndarray]:
+        """The space in which all features have the same width, and its coordinate for each here."""
+        found: list[Hyperparameter] = []
+        owner: list[int] = []
+        for h in self.hyperparameters:
+            one = isinstance(h, FeatureArray)
+            found.append(Hyperparameter(h.name, h.own, h.ranges[:1]) if one else h)
+            first = owner[-1] + 1 if owner else 0
+            owner += [first] * len(h.ranges) if one else range(first, first + len(h.ranges))
+        return Space(tuple(found)), np.array(owner, dtype=int)
 
     def _parts(self, flat: np.ndarray) -> Iterator[tuple[Hyperparameter, np.ndarray]]:
         """Undo `flat`: yield every hyperparameter, with the numbers of it that are tuned."""

@@ -123,6 +123,7 @@ class Adapter:
     }
 
     linear: ClassVar[bool] = False  # whether it has no kernel
+    takes_widths: ClassVar[bool] = False  # whether gamma may be an array, one for each feature
     # whether, in a column of one class against the rest, the weights of all classes count
     weighs_others: ClassVar[bool] = True
 
@@ -173,7 +174,10 @@ class Adapter:
     def values(self) -> Params:
         """Return the hyperparameters that are plain numbers."""
         found = {name: getattr(self.machine, name) for name in self.scalars()}
-        return {name: float(v) for name, v in found.items() if isinstance(v, Real)}
+        numbers = {name: float(v) for name, v in found.items() if isinstance(v, Real)}
+        wide = () if self.linear or not self.takes_widths else self.kernel().widths
+        given = {n: found[n] for n in wide if n not in numbers and not isinstance(found[n], str)}
+        return numbers | {n: np.array(v, dtype=float) for n, v in given.items()}
 
     @property
     def needs_gamma(self) -> bool:

@@ -10,9 +10,14 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_X_y
 from sklearn.utils.metadata_routing import _routing_enabled, get_routing_for_object, process_routing
-from sklearn.utils.validation import _check_sample_weight, _check_y, has_fit_parameter
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    _get_feature_names,
+    has_fit_parameter,
+)
 
-from .._core.space import Params
+from .._core.space import Labels, Params
 from ..problems.exact.smo import HUGE
 from .base import Targets
 from .model import Model
@@ -46,6 +51,24 @@ def check_inputs(
     targets = model.adapter.targets(y).in_groups(own.get("cost_groups"))
     model.adapter.check_targets(targets)
     return X, y, targets, _values(model) | model.adapter.values_by_part(targets)
+
+
+def features_of(X: Any, n_features: int) -> Labels:
+    """Return what the features are called: as in a data frame, or by their numbers."""
+    names = _get_feature_names(X)
+    return Labels("features", list(range(n_features)) if names is None else names.tolist())
+
+
+def check_widths(values: Params, n_features: int) -> None:
+    """Say so if a gamma for each feature is none."""
+    gamma = values.get("gamma", 1.0)
+    if np.ndim(gamma) and np.shape(gamma) != (n_features,):
+        raise ValueError(
+            f"gamma has the shape {np.shape(gamma)}; give a number, or one for each of the "
+            f"{n_features} features."
+        )
+    if not (np.isfinite(gamma).all() and np.all(gamma >= 0) and np.any(gamma > 0)):
+        raise ValueError(f"gamma={gamma!r} must be positive; a feature may have 0.")
 
 
 def check_threshold(targets: Targets) -> None:

@@ -138,6 +138,10 @@ class KernelRidgeAdapter(ManyTargets):
 class KernelSVCAdapter(OwnKnobs, SVCAdapter):
     """As SVC, with the losses, costs, margins and threshold of our own classifier."""
 
+    takes_widths = True
+
 
 class KernelSVRAdapter(OwnLosses, SVRAdapter):
     """As SVR, with the losses of our own regressor."""
+
+    takes_widths = True

@@ -6,7 +6,7 @@ of adapters pick it up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from .._core.space import Hyperparameter, LabelledArray, Labels, Params
+from .._core.space import FeatureArray, Hyperparameter, LabelledArray, Labels, Params
 from .base import Adapter, Targets
 from .kernel import KernelRidgeAdapter, SVCAdapter, SVRAdapter
 from .linear import (
@@ -24,6 +24,8 @@ from .linear import (
     RidgeAdapter,
     RidgeClassifierAdapter,
 )
+
+PER_FEATURE = "per_feature"  # in a space: a width for each feature
 
 # what a subclass may do in a way of its own, so that our outputs are not what it would say
 ANSWERS = ("fit", "predict", "decision_function", "predict_proba", "predict_log_proba", "score")
@@ -122,6 +124,20 @@ class Model:
         """Whether a parameter of the whole has a value for each class, machine or group."""
         return name.removeprefix(self.prefix) in self.adapter.by_part
 
+    def is_by_feature(self, name: str, given: Any) -> bool:
+        """Whether what is given for a parameter is for each feature, or for some of them."""
+        bare, adapter = name.removeprefix(self.prefix), self.adapter
+        if not isinstance(given, (Mapping, Sequence, np.ndarray)) or isinstance(given, tuple):
+            return False
+        if adapter.linear or self.is_by_part(name) or bare not in adapter.kernel().hyperparameters:
+            return False
+        if not adapter.takes_widths or bare not in adapter.kernel().widths:
+            raise ValueError(
+                f"{name}={given!r} is for KernelSVC and KernelSVR with kernels of distances; "
+                f"{type(self.machine).__name__} has one {bare} for all features."
+            )
+        return True
+
     def own(self, name: str) -> str:
         """Return what the problem calls a parameter of the whole."""
         bare = name.removeprefix(self.prefix)
@@ -133,19 +149,46 @@ class Model:
         return targets.labels(own, self.adapter.loss().by_part[own])
 
     def chosen(
-        self, name: str, given: Any, targets: Targets, values: Params
+        self,
+        name: str,
+        given: Any,
+        targets: Targets,
+        values: Params,
+        features: Callable[[], Labels],
     ) -> tuple[Hyperparameter, list]:
         """Return the hyperparameter that something is given for, and what is for each number.
 
         A dict by label is for the entries that it names; the others have theirs of the `values`.
         """
         own = self.own(name)
+        if self.is_by_feature(name, given):
+            return self._by_feature(name, given, values, features())
         if not self.is_by_part(name):
             return Hyperparameter(name, own), [given]
         labels = self.labels(name, targets)
         numbers, each = labels.picked(name, given)
         rest = values.get(own, np.ones(len(labels)))
         return LabelledArray(name, own, labels=labels, chosen=numbers, rest=rest), each
+
+    def _by_feature(
+        self, name: str, given: Any, values: Params, labels: Labels
+    ) -> tuple[Hyperparameter, list]:
+        """Return widths of features, of which a dict names some."""
+        own = self.own(name)
+        rest = np.ones(len(labels)) * values.get(own, np.nan)
+        if isinstance(given, str):
+            if given != PER_FEATURE:
+                raise ValueError(f"{name}={given!r} must be a range, a list or {PER_FEATURE!r}.")
+            given = None
+        elif not isinstance(given, Mapping):
+            labels.check_number_of(name, given)
+            given = dict(zip(labels.names, given, strict=True))
+        numbers, each = labels.picked(name, given)
+        if len(numbers) < len(labels) and np.isnan(rest).any():
+            raise ValueError(
+                f"{name} names some of the features; give the estimator a number for the others."
+            )
+        return FeatureArray(name, own, labels=labels, chosen=numbers, rest=rest), each
 
 
 def _has_own(estimator: Any, base: type, name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.budget import Workers
-from .._core.space import Dimension, Params
+from .._core.space import Dimension, Labels, Params
 from ..losses.base import COSTS
 from ..problems.base import Design, Fold, Problem
 from ..problems.exact.problem import CrossValidation
@@ -20,7 +20,7 @@ from ..problems.linear.problem import LinearCrossValidation
 from .base import Targets
 from .designs import own_design, shared_design
 from .folds import FitFailed, Split, make_folds, whole_fold
-from .input import check_inputs, row_weights, split_params
+from .input import check_inputs, features_of, row_weights, split_params
 from .linear import LinearAdapter
 from .model import Model
 
@@ -41,6 +41,22 @@ class Prepared:
     splits: list[Split]
     sample_weight: np.ndarray  # of training, ones where none was given
     foreign: Mapping[int, tuple[Split, FitFailed]] = field(default_factory=dict)
+    X: Any = None  # as the user has given it
+
+    @property
+    def features(self) -> Labels:
+        """What the features of a kernel machine are called; those that transformers make, numbers.
+
+        Widths of features that differ from fold to fold would mean nothing.
+        """
+        sizes = {design.points.X.shape[1] for design in self.problem.designs}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"transformers give {sorted(sizes)} features in the folds; a width for each needs "
+                "the same ones in all of them."
+            )
+        (size,) = sizes
+        return features_of(None if self.model.transformers else self.X, size)
 
     @property
     def n_rows(self) -> int:
@@ -116,7 +132,7 @@ def prepare(
         Number of landmarks and the seed of their draw; None trains exactly, on all rows.
     """
     fit_params, own = split_params(model, fit_params)
-    given_y = y
+    given_X, given_y = X, y
     X, y, targets, values = check_inputs(model, X, y, own)
     sample_weight = row_weights(own.get("sample_weight"), len(targets.y))
     if model.threshold is not None:
@@ -143,7 +159,7 @@ def prepare(
         model, designs, list(folds.values()), targets, values, memory, workers, whole, rank, seed
     )
     trained = [splits[number] for number in folds]
-    return Prepared(model, problem, targets, trained, sample_weight, foreign)
+    return Prepared(model, problem, targets, trained, sample_weight, foreign, given_X)
 
 
 def _problem(

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .._core.budget import Budget, Effort, Workers
 from ..adapters.base import Targets
-from ..adapters.input import check_square
+from ..adapters.input import check_square, check_widths
 from ..adapters.kernel import KernelSVCAdapter, KernelSVRAdapter
 from ..adapters.model import register
 from ..kernels import KERNELS
@@ -37,7 +37,11 @@ class _KernelMachine(Machine):
         **Machine._parameter_constraints,
         "kernel": [StrOptions(KERNELS.keys())],
         "degree": [Interval(Integral, 0, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "gamma": [
+            StrOptions({"scale", "auto"}),
+            Interval(Real, 0, None, closed="neither"),
+            "array-like",
+        ],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "memory_limit": [Interval(Real, 0, None, closed="neither")],
     }
@@ -58,6 +62,7 @@ class _KernelMachine(Machine):
         adapter, points, targets = self._adapter(self), Points.of(X), targets.in_groups(cost_groups)
         self._check_weight(weight, targets)
         values = adapter.values() | adapter.values_by_part(targets)
+        check_widths(values, X.shape[1])
         if adapter.needs_gamma:
             values["gamma"] = adapter.gamma(X)
         problem = CrossValidation(

@@ -36,6 +36,7 @@ class Kernel:
     """
 
     hyperparameters: ClassVar[tuple[str, ...]] = ()
+    widths: ClassVar[tuple[str, ...]] = ()  # those that may have an entry for each feature
     definite: ClassVar[bool] = True  # whether its matrices have no eigenvalue below zero
 
     def at(self, points: Points, params: Params) -> Points:

@@ -22,6 +22,7 @@ class Stationary(Kernel):
     """K = phi(d): `value` is phi, and `slope` its derivative."""
 
     hyperparameters = ("gamma",)
+    widths = ("gamma",)
 
     def value(self, d: np.ndarray) -> np.ndarray:
         """Return phi(d); d may be overwritten."""

@@ -14,16 +14,17 @@ from sklearn.metrics._scorer import _PassthroughScorer
 from sklearn.pipeline import Pipeline
 
 from .._core.ranges import entries, read_range, read_space
-from .._core.space import Dimension, Hyperparameter, Space
+from .._core.space import Dimension, FeatureArray, Hyperparameter, Space
 from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.folds import Split, trainable
-from ..adapters.input import check_inputs, check_threshold, split_params
-from ..adapters.model import Model, NoAdapter, read_model
+from ..adapters.input import check_inputs, check_threshold, features_of, split_params
+from ..adapters.model import PER_FEATURE, Model, NoAdapter, read_model
 from ..adapters.prepare import Prepared, default_dimensions
 from ..methods import AUTOMATIC, METHODS, Method, read_method
 from .refit import can_install
 
+NO_PART = 1e-3  # the least width of a feature, in units of that of all
 ENOUGH = 50  # classes, to see whether a machine can be fitted at all
 
 
@@ -39,9 +40,11 @@ class Combination:
         """Check all that can be checked before any work is done; return the targets."""
         model = self.model
         _, own = split_params(model, fit_params)
-        _, _, targets, values = check_inputs(model, X, y, own)
+        checked, _, targets, values = check_inputs(model, X, y, own)
         for name, spec in self.ranges.items():
-            model.chosen(name, spec, targets, values)  # says which label is unknown
+            if model.transformers is None or not model.is_by_feature(name, spec):
+                # says which label is unknown
+                model.chosen(name, spec, targets, values, lambda: features_of(X, checked.shape[1]))
         self.method(method, targets)
         if "threshold" in model.bare({**self.listed, **self.ranges}):
             check_threshold(targets)
@@ -69,12 +72,15 @@ class Combination:
         """Return the space, with ranges that suit the data where none are given."""
         model, values = self.model, prepared.problem.values
         chosen = [
-            model.chosen(name, spec, prepared.targets, values) for name, spec in self.ranges.items()
+            model.chosen(name, spec, prepared.targets, values, lambda: prepared.features)
+            for name, spec in self.ranges.items()
         ]
         defaults = default_dimensions(prepared, {h.own: h.is_whole for h, _ in chosen})
 
         def ranged(h: Hyperparameter, specs: list) -> Hyperparameter:
             place, default, sign = f"space[{h.name!r}]", defaults[h.own], model.sign(h.name)
+            if isinstance(h, FeatureArray):  # a feature may have next to no part in the distances
+                default = replace(default, low=NO_PART * default.low)
             return replace(h, ranges=tuple(read_range(place, s, default, sign) for s in specs))
 
         return Space(tuple(ranged(h, specs) for h, specs in chosen))
@@ -153,7 +159,9 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]
             continue
         tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
         for name, spec in tunable.items():
-            for place, one in entries(name, spec, model.is_by_part(name)).items():
+            by_feature = model.is_by_feature(name, spec)
+            spec = None if by_feature and spec == PER_FEATURE else spec
+            for place, one in entries(name, spec, by_feature or model.is_by_part(name)).items():
                 read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
         used |= tunable.keys()
         combinations.append(Combination(listed, tunable, model.tuning(tunable)))

@@ -289,8 +289,10 @@ class CrossValidationLoss:
             labels = model.labels(name, prepared.targets)
             labels.check_number_of(place, given)
             given = dict(zip(labels.names, given, strict=True))
-        found, each = model.chosen(name, given, prepared.targets, prepared.problem.values)
-        for value in each if by_part else ():
+        found, each = model.chosen(
+            name, given, prepared.targets, prepared.problem.values, lambda: prepared.features
+        )
+        for value in each if by_part or model.is_by_feature(name, given) else ():
             _check_number(place, value, positive=True)
         return found, each
 
@@ -393,7 +395,8 @@ def _model_at(estimator: Any, params: Mapping[str, Any]) -> Model:
         raise TypeError(f"params must be a dict of numbers; got {params!r}.")
     model = read_model(estimator)
     known = set(estimator.get_params())
-    own = {n: v for n, v in params.items() if n in known and not model.is_by_part(n)}
+    arrays = {n for n, v in params.items() if model.is_by_part(n) or model.is_by_feature(n, v)}
+    own = {n: v for n, v in params.items() if n in known and n not in arrays}
     for name, value in params.items():
         if name not in known or name in own:
             _check_number(f"params[{name!r}]", value)
