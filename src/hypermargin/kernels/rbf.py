@@ -6,8 +6,9 @@ import numpy as np
 
 from .._core.compiled import exp_below_zero, sum_of_logs
 from .._core.space import Params
+from .base import total
 from .points import Points
-from .stationary import Stationary, factor_of
+from .stationary import Stationary, by_width, factor_of
 
 
 class RBF(Stationary):
@@ -28,13 +29,14 @@ class RBF(Stationary):
         mean, largest = points.spread
         return float(np.finfo(np.float32).eps) * factor_of(params) * (mean + 0.01 * largest)
 
-    def slope(self, d: np.ndarray, K: np.ndarray) -> np.ndarray:
-        return -K
-
     def pullback(
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
     ) -> Params:
-        if block.dtype == np.float32 and np.ndim(params["gamma"]) == 0:
-            # gamma |x - z|^2 = -log K, without another product
-            return {"gamma": sum_of_logs(M, block) / params["gamma"]}
-        return super().pullback(rows, cols, block, M, params)
+        gamma = params["gamma"]
+        if np.ndim(gamma):  # the slope is -K, without distances
+            return {"gamma": by_width(self.by_feature(rows, cols, -M * block), gamma)}
+        if block.dtype == np.float32:  # gamma |x - z|^2 = -log K, without another product
+            return {"gamma": sum_of_logs(M, block) / gamma}
+        distances = rows.square_distances(cols)
+        distances *= block
+        return {"gamma": -total(M, distances)}

@@ -60,7 +60,7 @@ class Stationary(Kernel):
         gamma = params["gamma"]
         if np.ndim(gamma) == 0:
             return {"gamma": total(G, d) / gamma}
-        return {"gamma": _over(self.by_feature(rows, cols, G), gamma)}
+        return {"gamma": by_width(self.by_feature(rows, cols, G), gamma)}
 
     def by_feature(self, rows: Points, cols: Points, G: np.ndarray) -> np.ndarray:
         """Return the sums of G times the squared differences of each feature."""
@@ -85,7 +85,7 @@ def factor_of(params: Params) -> float:
     return gamma if np.ndim(gamma) == 0 else 1.0
 
 
-def _over(found: np.ndarray, gamma: np.ndarray) -> np.ndarray:
+def by_width(found: np.ndarray, gamma: np.ndarray) -> np.ndarray:
     """Return derivatives by widths of those by their logarithms; a width of zero has none."""
     found = np.asarray(found, dtype=float)
     return np.divide(found, gamma, out=np.zeros_like(found), where=gamma > 0)

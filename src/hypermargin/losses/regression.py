@@ -57,11 +57,10 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
     unreached = True
 
     def dual(self, rows: Rows, params: Params) -> Dual:
-        costs = self.costs(rows, params)
-        reach, target = (
-            unreached(costs, rows.y - rows.y.mean()),
-            np.broadcast_to(rows.y, costs.shape),
-        )
+        costs, total = self.costs(rows, params), rows.weight.sum(axis=-1, keepdims=True)
+        # the bias alone could be here; rows that are not trained on have no say in it
+        centre = (rows.weight * rows.y).sum(axis=-1, keepdims=True) / np.where(total > 0, total, 1)
+        reach, target = unreached(costs, rows.y - centre), np.broadcast_to(rows.y, costs.shape)
         return Dual(target, -reach, reach, self.tubes(rows, params), 0.5 * inverse(costs, 0.0))
 
     def pullback(self, rows: Rows, params: Params, cotangent: Dual) -> Params:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ..problems.base import MANY
 from .base import Curve, Method
 from .objective import Level, Objective
 from .optimisers import Found, Optimiser, choose_optimiser
+from .widths import Shared, free, widths_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Schedule:
     few_steps: int = 4  # evaluations of a level, where there are to be few; more if they gain much
     worth: int = 6  # resolutions (of an error half a row each) that one of the last level gains
     wide: int = 16_000  # rows times places of a look at the whole space, if there is one level only
+    share: float = 0.4  # of the evaluations that one width for all features may take
     tol: float = 5e-3  # the usual tolerance; who asks for a finer one wants more evaluations
 
     def finer(self, objective: Objective) -> float:
@@ -92,11 +95,21 @@ class Descent(Method):
         self.schedule = schedule or Schedule()
 
     def search(self, objective: Objective) -> Curve | None:
-        schedule, optimise = self.schedule, choose_optimiser(len(objective.space))
+        levels = nested_rows(objective.prepared, self.schedule, objective.rng)
         if not len(objective.space):  # nothing but listed values: a point of a grid
             objective(np.empty(0))
-            return None
-        first, *more = nested_rows(objective.prepared, schedule, objective.rng)
+        elif not widths_of(objective):
+            self.descend(objective, levels)
+        else:
+            with objective.at_most(int(self.schedule.share * objective.max_evals)):
+                self.descend(Shared(objective), levels)
+            self.free(objective, levels)
+        return None
+
+    def descend(self, objective: Any, levels: Sequence[np.ndarray | None]) -> list[Found]:
+        """Look, descend on few rows and then on more; return where that ended, the best first."""
+        schedule, optimise = self.schedule, choose_optimiser(len(objective.space))
+        first, *more = levels
         several, bounds = bool(more), objective.space.bounds
         work = schedule.work(objective) if several else None
         level = objective.on(first, tol=work, leans=several)
@@ -107,7 +120,19 @@ class Descent(Method):
         for rows in more:
             coarse, level = level, objective.on(rows, level.state, work)
             ends = self.finish(level, self.carry(ends, coarse, level), optimise)
-        return None
+        return sorted(ends, key=lambda end: end.value)
+
+    def free(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
+        """Give every feature its own width: on all rows, or where they are many on the fewer."""
+        schedule, work, start = self.schedule, self.schedule.work(objective), objective.best
+        few = schedule.thrifty(objective) and len(levels) > 1
+        level = objective.on(levels[-2] if few else None, tol=work)
+        back = objective.space.drift(start, level.n_rows / objective.prepared.n_rows)
+        end = free(level, back)
+        if few:
+            ratio, whole = objective.prepared.n_rows / level.n_rows, objective.on(None, tol=work)
+            whole.state = level.state
+            free(whole, objective.space.drift(end, ratio), schedule.few_steps)
 
     def look(self, level: Level, several: bool) -> list[np.ndarray]:
         """Look at many places; return the best ones that are apart from each other."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,6 +101,25 @@ class Objective:
         """Return value and gradient on all rows."""
         level = self._levels.get(self.prepared.n_rows) or self.on(None)
         return level(theta)
+
+    @property
+    def best(self) -> np.ndarray:
+        """The best point so far, of those on the most rows."""
+        level = self._levels[max(n for n, level in self._levels.items() if level.best is not None)]
+        assert level.best is not None
+        return level.best.theta
+
+    @contextmanager
+    def at_most(self, max_evals: int) -> Iterator[None]:
+        """Within this context evaluations on all rows are so many at most; then it is left."""
+        most, self.max_evals = self.max_evals, max(1, max_evals)
+        try:
+            yield
+        except SearchEnded:
+            if not self.evaluations_on_all:  # the time is up before there is anything
+                raise
+        finally:
+            self.max_evals = most
 
     def over(self) -> bool:
         """Whether the time or the number of evaluations is used up."""

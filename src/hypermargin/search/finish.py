@@ -68,7 +68,7 @@ def fit_best(
         except FloatingPointError:  # libsvm computes in double precision throughout
             pass
     if hasattr(model.machine, "begin_at"):
-        with model.machine.begin_at(record.state, budget):
+        with model.machine.begin_at(None if on_landmarks else record.state, budget):
             best.fit(X, y, **fit_params)
         return
     if prepared is not None and prepared.problem.loss.linear:
