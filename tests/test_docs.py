@@ -70,6 +70,13 @@ def test_the_criterion_of_the_documentation_is_picked_up():
         GradientSearchCV(SVC(), {"C": (0.01, 1e3)}, scoring=scorer, cv=3).fit(X, y)
 
 
+def test_the_page_on_widths_runs():
+    names: dict = {}
+    for block in blocks("docs/widths.md"):
+        exec(block, names)
+    assert set(np.argsort(names["widths"])[-2:]) == {1, 4}
+
+
 def test_the_page_on_measures_runs():
     X, y = make_data(2, n=90)
     names = {"X": X, "y": y}
