@@ -98,6 +98,6 @@ def test_tolerances_depend_on_the_classes_in_training():
             read_model(LogisticRegression()), X, labels, splits, {}, 1e9, Workers(1)
         ).problem
         jobs = problem.part.groups(problem, [0])[0]
-        part = problem.part(problem, 0, jobs, {}, np.float64, None, Budget())
+        part = problem.part(problem, 0, jobs, {}, np.float64, None, Budget(), "primal")
         tolerances.append(part.balance[:3])
     np.testing.assert_array_equal(*tolerances)
