@@ -73,6 +73,25 @@ def test_what_is_no_method_is_refused():
         searched(print)
 
 
+@pytest.mark.parametrize("point", [np.zeros(3), 0.0, [[0.0]]])
+def test_a_method_that_asks_for_no_point_of_the_space_is_told_so(point):
+    class Wrong(Method):
+        def search(self, objective):
+            objective(point)
+
+    with pytest.raises(ValueError, match="the space has 1 coordinates"):
+        searched(Wrong())
+
+
+def test_a_method_that_evaluates_nothing_is_told_so():
+    class Idle(Method):
+        def search(self, objective):
+            return None
+
+    with pytest.raises(ValueError, match="has evaluated no point"):
+        searched(Idle())
+
+
 # --- records
 
 

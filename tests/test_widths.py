@@ -146,3 +146,29 @@ def test_landmarks_and_many_rows():
     options = {"cv": 3, "random_state": 0, "max_evals": 30, "rank": 60, "exact_refit": True}
     search = GradientSearchCV(KernelSVC(), EACH, **options).fit(X, y)
     assert set(np.argsort(search.best_params_["gamma"])[-2:]) == {1, 4}
+
+
+def test_an_estimator_that_has_widths_can_be_searched_for_the_rest():
+    X, y = two_of_six(100)
+    model = KernelSVC(gamma=[0.1, 0.5, 0.1, 0.1, 0.5, 0.1])
+    search = GradientSearchCV(model, {"C": None}, cv=3).fit(X, y)
+    assert set(search.best_params_) == {"C"}
+    np.testing.assert_array_equal(search.best_estimator_.gamma, model.gamma)
+    listed = {"C": [1.0, 2.0], "gamma": [np.full(6, 0.1), np.array(model.gamma)]}
+    search = GradientSearchCV(KernelSVC(), listed, cv=3).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert np.isfinite(CrossValidationLoss(model, X, y, {"C": None}, cv=3)({"C": 1.0}))
+
+
+@pytest.mark.parametrize(
+    "model, space, words",
+    [
+        (KernelSVC(), {"gamma": "per_features"}, "give 'per_feature'"),
+        (KernelSVC(gamma=[0.1, 0.2]), {"gamma": {0: None}}, "2 values, but there are 6 features"),
+        (KernelSVC(gamma=[0.1, 0.2]), {"C": None}, "6 features"),
+        (KernelSVC(kernel="poly", gamma=[0.1] * 6), {"C": None}, "kernel='poly' cannot have"),
+    ],
+)
+def test_mistakes_with_widths_are_named(model, space, words):
+    with pytest.raises(ValueError, match=words):
+        GradientSearchCV(model, space, cv=3).fit(*two_of_six(60))

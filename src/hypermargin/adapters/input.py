@@ -50,7 +50,10 @@ def check_inputs(
     X, y = _check_data(model, X, y)
     targets = model.adapter.targets(y).in_groups(own.get("cost_groups"))
     model.adapter.check_targets(targets)
-    return X, y, targets, _values(model) | model.adapter.values_by_part(targets)
+    values = _values(model) | model.adapter.values_by_part(targets)
+    if model.transformers is None and "gamma" not in model.adapter.tuned:
+        check_widths(values, X.shape[1])
+    return X, y, targets, values
 
 
 def features_of(X: Any, n_features: int) -> Labels:
@@ -62,13 +65,17 @@ def features_of(X: Any, n_features: int) -> Labels:
 def check_widths(values: Params, n_features: int) -> None:
     """Say so if a gamma for each feature is none."""
     gamma = values.get("gamma", 1.0)
-    if np.ndim(gamma) and np.shape(gamma) != (n_features,):
+    if np.ndim(gamma) == 0:
+        return
+    if np.shape(gamma) != (n_features,):
         raise ValueError(
             f"gamma has the shape {np.shape(gamma)}; give a number, or one for each of the "
             f"{n_features} features."
         )
     if not (np.isfinite(gamma).all() and np.all(gamma >= 0) and np.any(gamma > 0)):
-        raise ValueError(f"gamma={gamma!r} must be positive; a feature may have 0.")
+        raise ValueError(
+            f"gamma={gamma!r} must be positive and finite; some features may have 0, not all."
+        )
 
 
 def check_threshold(targets: Targets) -> None:
@@ -165,7 +172,7 @@ def _values(model: Model) -> Params:
             value = getattr(model.machine, name)
             raise ValueError(f"{model.prefix}{name}={value!r} must be a single number here.")
         value = values.get(name, 1.0)
-        if not np.isfinite(value):
+        if not np.isfinite(value).all():
             raise ValueError(f"{model.prefix}{name}={value!r} must be finite here.")
         if name in of_loss and adapter.signs.get(name) == "positive" and value <= 0:
             raise ValueError(f"{model.prefix}{name}={value!r} must be positive here.")

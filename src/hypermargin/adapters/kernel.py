@@ -35,6 +35,11 @@ class _Libsvm(Adapter):
     """What SVC and SVR have in common: gamma="scale" and "auto", tol, max_iter."""
 
     def gamma(self, X: Any) -> float:
+        if not isinstance(self.machine.gamma, str):
+            raise ValueError(
+                f"gamma has a value for each feature, which kernel={self.machine.kernel!r} cannot "
+                "have; give a number, or use 'rbf', 'laplacian' or a Matern kernel."
+            )
         if self.machine.gamma == "auto":
             return 1.0 / X.shape[1]
         if self.machine.gamma != "scale":

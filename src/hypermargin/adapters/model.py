@@ -132,9 +132,11 @@ class Model:
         if adapter.linear or self.is_by_part(name) or bare not in adapter.kernel().hyperparameters:
             return False
         if not adapter.takes_widths or bare not in adapter.kernel().widths:
+            kernel = f" with kernel={self.machine.kernel!r}" if adapter.takes_widths else ""
             raise ValueError(
-                f"{name}={given!r} is for KernelSVC and KernelSVR with kernels of distances; "
-                f"{type(self.machine).__name__} has one {bare} for all features."
+                f"{name}={given!r} is for KernelSVC and KernelSVR with a kernel of distances (rbf, "
+                f"laplacian, matern12, matern32, matern52); {type(self.machine).__name__}{kernel} "
+                f"has one {bare} for all features."
             )
         return True
 
@@ -175,6 +177,8 @@ class Model:
     ) -> tuple[Hyperparameter, list]:
         """Return widths of features, of which a dict names some."""
         own = self.own(name)
+        if np.size(values.get(own, np.nan)) not in (1, len(labels)):
+            labels.check_number_of(f"{name} of the estimator", values[own])
         rest = np.ones(len(labels)) * values.get(own, np.nan)
         if isinstance(given, str):
             if given != PER_FEATURE:

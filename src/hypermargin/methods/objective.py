@@ -99,6 +99,12 @@ class Objective:
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return value and gradient on all rows."""
+        theta = np.asarray(theta, dtype=float)
+        if theta.shape != (len(self.space),):
+            raise ValueError(
+                f"a point of shape {theta.shape} was asked for; the space has {len(self.space)} "
+                "coordinates."
+            )
         level = self._levels.get(self.prepared.n_rows) or self.on(None)
         return level(theta)
 

@@ -160,6 +160,11 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]
         tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
         for name, spec in tunable.items():
             by_feature = model.is_by_feature(name, spec)
+            if by_feature and isinstance(spec, str) and spec != PER_FEATURE:
+                raise ValueError(
+                    f"space[{name!r}]={spec!r} is not understood; give {PER_FEATURE!r}, "
+                    "(low, high) or a list of values."
+                )
             spec = None if by_feature and spec == PER_FEATURE else spec
             for place, one in entries(name, spec, by_feature or model.is_by_part(name)).items():
                 read_range(place, one, Dimension(1.0, 2.0), model.sign(name))

@@ -108,6 +108,8 @@ def _tune(
         found.curve = one.method(asked.method, prepared.targets).search(objective)
     if not log.succeeded and budget.expired():
         glance(objective)
+    if not any(log.run_of(record) is found for record in log.records):
+        raise ValueError(f"method={asked.method!r} has evaluated no point; it must evaluate one.")
 
 
 def _record(
