@@ -172,3 +172,12 @@ def test_an_estimator_that_has_widths_can_be_searched_for_the_rest():
 def test_mistakes_with_widths_are_named(model, space, words):
     with pytest.raises(ValueError, match=words):
         GradientSearchCV(model, space, cv=3).fit(*two_of_six(60))
+
+
+def test_where_no_point_can_be_evaluated_all_fits_have_failed(monkeypatch):
+    def broken(*args, **kwargs):
+        raise FloatingPointError("no digits are left.")
+
+    monkeypatch.setattr("hypermargin.problems.exact.problem.CrossValidation.evaluate", broken)
+    with pytest.raises(ValueError, match="fits failed"):
+        GradientSearchCV(KernelSVC(), EACH, cv=3, max_evals=5).fit(*two_of_six(60))

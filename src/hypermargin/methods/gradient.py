@@ -21,8 +21,8 @@ from .widths import Shared, free, widths_of
 class Schedule:
     """What is done on which rows, and how far: the numbers of the method, each with its reason.
 
-    They were chosen on the sets of `python -m benchmarks run speed` and `run small_sets`, and
-    checked by `run selection`; prices and errors are flat around them.
+    They were chosen while watching few sets, none of which was held back, so they may suit others
+    less well.  Where a number was varied, that stands beside it.
     """
 
     look_rows: int = 500  # rows of the first look; 250 to 1,000 do equally well
@@ -125,6 +125,8 @@ class Descent(Method):
     def free(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
         """Give every feature its own width: on all rows, or where they are many on the fewer."""
         schedule, work, start = self.schedule, self.schedule.work(objective), objective.best
+        if start is None:  # no point could be evaluated
+            return
         few = schedule.thrifty(objective) and len(levels) > 1
         level = objective.on(levels[-2] if few else None, tol=work)
         back = objective.space.drift(start, level.n_rows / objective.prepared.n_rows)

@@ -109,11 +109,10 @@ class Objective:
         return level(theta)
 
     @property
-    def best(self) -> np.ndarray:
-        """The best point so far, of those on the most rows."""
-        level = self._levels[max(n for n, level in self._levels.items() if level.best is not None)]
-        assert level.best is not None
-        return level.best.theta
+    def best(self) -> np.ndarray | None:
+        """The best point so far, of those on the most rows; None if none could be evaluated."""
+        found = {n: level.best for n, level in self._levels.items() if level.best is not None}
+        return found[max(found)].theta if found else None
 
     @contextmanager
     def at_most(self, max_evals: int) -> Iterator[None]:

@@ -21,6 +21,7 @@ from .._core.space import FeatureArray, Space
 from .objective import Level, Objective
 from .optimisers import lbfgs
 
+# both as field measurements on splice, ijcnn1 and madelon had them; not varied since
 TRIAL = 12  # evaluations from every start, before the best is followed to the end
 BOLD = 10.0  # the cost of a start that fits the labels closely, in units of its usual one
 
