@@ -92,6 +92,8 @@ def own_design(
     rows, first = np.unique(np.concatenate([train, test]), return_index=True)
     stacked = _stack(parts)[first]
     points = stacked if linear else Points.of(stacked, first)
+    if not linear:
+        model.adapter.kernel().check(points)
     return Design(points, rows, (number,), fixed)
 
 

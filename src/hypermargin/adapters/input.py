@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from .._core.space import Labels, Params
+from ..kernels.points import Points
 from ..problems.exact.smo import HUGE
 from .base import Targets
 from .model import Model
@@ -112,6 +113,8 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
     if is_precomputed(model):
         check_square(X)
     check_size("X", X, LARGEST)
+    if not linear:
+        model.adapter.kernel().check(Points.of(X))
     if numeric:
         check_size("y", y, _largest_target(model))
     return X, y

@@ -61,6 +61,7 @@ class _KernelMachine(Machine):
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         adapter, points, targets = self._adapter(self), Points.of(X), targets.in_groups(cost_groups)
         self._check_weight(weight, targets)
+        adapter.kernel().check(points)
         values = adapter.values() | adapter.values_by_part(targets)
         check_widths(values, X.shape[1])
         if adapter.needs_gamma:
@@ -124,6 +125,7 @@ class _KernelMachine(Machine):
             for i in range(0, X.shape[0], size):
                 numbers = np.arange(len(outputs))[i : i + size]
                 rows = Points(X[i : i + size], numbers, centre)
+                self._kernel.check(rows)
                 block = self._kernel.block(self._kernel.at(rows, values), vectors, values)
                 outputs[i : i + size] = block @ self.dual_coef_.T
             return outputs + (self.intercept_ - np.array(back))

@@ -39,6 +39,12 @@ class Kernel:
     widths: ClassVar[tuple[str, ...]] = ()  # those that may have an entry for each feature
     definite: ClassVar[bool] = True  # whether its matrices have no eigenvalue below zero
 
+    def check(self, points: Points) -> None:
+        """Raise a ValueError that says what to do, if the kernel is not for such data.
+
+        It is asked once, before any work is done, and of rows to predict.
+        """
+
     def at(self, points: Points, params: Params) -> Points:
         """Return points in the form in which all other methods but `dimension` are given them.
 
