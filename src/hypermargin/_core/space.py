@@ -221,8 +221,14 @@ class LabelledArray(Hyperparameter):
         return [self.labels.names[k] for k in self.chosen]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FeatureArray(LabelledArray):
-    """An array with an entry for each feature, which estimators take as it is."""
+    """An array with an entry for each feature, which estimators take as it is.
+
+    `asks` tells whether the search is to ask first if that pays.
+    """
+
+    asks: bool = False
 
     def setting(self, value: np.ndarray) -> np.ndarray:  # type: ignore[override]
         return value.copy()

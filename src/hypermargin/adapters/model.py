@@ -25,7 +25,8 @@ from .linear import (
     RidgeClassifierAdapter,
 )
 
-PER_FEATURE = "per_feature"  # in a space: a width for each feature
+# in a space: a width for each feature, if that pays; or whether it pays or not
+PER_FEATURE, ALWAYS = EACH = "per_feature", "always_per_feature"
 
 # what a subclass may do in a way of its own, so that our outputs are not what it would say
 ANSWERS = ("fit", "predict", "decision_function", "predict_proba", "predict_log_proba", "score")
@@ -180,8 +181,9 @@ class Model:
         if np.size(values.get(own, np.nan)) not in (1, len(labels)):
             labels.check_number_of(f"{name} of the estimator", values[own])
         rest = np.ones(len(labels)) * values.get(own, np.nan)
+        asks = isinstance(given, str) and given == PER_FEATURE
         if isinstance(given, str):
-            if given != PER_FEATURE:
+            if given not in EACH:
                 raise ValueError(f"{name}={given!r} must be a range, a list or {PER_FEATURE!r}.")
             given = None
         elif not isinstance(given, Mapping):
@@ -192,7 +194,7 @@ class Model:
             raise ValueError(
                 f"{name} names some of the features; give the estimator a number for the others."
             )
-        return FeatureArray(name, own, labels=labels, chosen=numbers, rest=rest), each
+        return FeatureArray(name, own, labels=labels, chosen=numbers, rest=rest, asks=asks), each
 
 
 def _has_own(estimator: Any, base: type, name: str) -> bool:

@@ -19,7 +19,7 @@ from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.folds import Split, trainable
 from ..adapters.input import check_inputs, check_threshold, features_of, split_params
-from ..adapters.model import PER_FEATURE, Model, NoAdapter, read_model
+from ..adapters.model import EACH, PER_FEATURE, Model, NoAdapter, read_model
 from ..adapters.prepare import Prepared, default_dimensions
 from ..methods import AUTOMATIC, METHODS, Method, read_method
 from .refit import can_install
@@ -160,12 +160,12 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]
         tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
         for name, spec in tunable.items():
             by_feature = model.is_by_feature(name, spec)
-            if by_feature and isinstance(spec, str) and spec != PER_FEATURE:
+            if by_feature and isinstance(spec, str) and spec not in EACH:
                 raise ValueError(
                     f"space[{name!r}]={spec!r} is not understood; give {PER_FEATURE!r}, "
                     "(low, high) or a list of values."
                 )
-            spec = None if by_feature and spec == PER_FEATURE else spec
+            spec = None if by_feature and isinstance(spec, str) else spec
             for place, one in entries(name, spec, by_feature or model.is_by_part(name)).items():
                 read_range(place, one, Dimension(1.0, 2.0), model.sign(name))
         used |= tunable.keys()
