@@ -5,6 +5,7 @@ from __future__ import annotations
 from .base import Method
 from .curve import CostCurve
 from .gradient import Descent
+from .optimisers import Asked, check_optimiser
 from .path import CostPath
 
 METHODS: dict[str, Method] = {
@@ -15,13 +16,20 @@ METHODS: dict[str, Method] = {
 AUTOMATIC = "curve", "gradient"  # in this order, the first that nothing is against
 
 
-def read_method(asked: str | Method) -> Method | None:
-    """Return the method that was asked for, None for "auto", or say which there are."""
-    if isinstance(asked, Method) or asked == "auto":
-        return None if isinstance(asked, str) else asked
-    if asked not in METHODS:
+def read_method(asked: str | Method, optimiser: Asked = "auto") -> Method | None:
+    """Return the method that was asked for, None for "auto", or say which there are.
+
+    Who asks for an optimiser asks for a method that has one.
+    """
+    check_optimiser(optimiser)
+    if not isinstance(asked, Method) and asked not in ("auto", *METHODS):
         raise ValueError(f"method={asked!r} must be 'auto', one of {list(METHODS)} or a Method.")
-    return METHODS[asked]
+    given = callable(optimiser) or optimiser != "auto"
+    if isinstance(asked, str):
+        if asked == "auto" and not given:
+            return None
+        asked = METHODS["gradient" if asked == "auto" else asked]
+    return asked.using(optimiser) if given else asked
 
 
 __all__ = ["METHODS", "Method"]

@@ -15,6 +15,7 @@ import numpy as np
 from ..adapters.base import Targets
 from ..adapters.model import Model
 from .objective import Objective
+from .optimisers import Asked
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ class Method:
         The answer goes on after the method's name: "is for linear models ...; use ...".
         """
         return None
+
+    def using(self, optimiser: Asked) -> Method:
+        """Return the method with an optimiser that was asked for, if it has such a choice."""
+        raise ValueError(
+            f"optimiser={optimiser!r} is for method='gradient'; another method has no optimiser."
+        )
 
     def search(self, objective: Objective) -> Curve | None:
         """Evaluate points until there is nothing to gain; the best of them will be chosen.

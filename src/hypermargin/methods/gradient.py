@@ -13,7 +13,7 @@ from ..adapters.prepare import Prepared
 from ..problems.base import MANY
 from .base import Curve, Method
 from .objective import Level, Objective
-from .optimisers import Found, Optimiser, choose_optimiser
+from .optimisers import Asked, Found, Optimiser, choose_optimiser
 from .widths import Shared, free, widths_of
 
 
@@ -91,8 +91,11 @@ class Descent(Method):
     almost nothing.
     """
 
-    def __init__(self, schedule: Schedule | None = None):
-        self.schedule = schedule or Schedule()
+    def __init__(self, schedule: Schedule | None = None, optimiser: Asked = "auto"):
+        self.schedule, self.optimiser = schedule or Schedule(), optimiser
+
+    def using(self, optimiser: Asked) -> Descent:
+        return Descent(self.schedule, optimiser)
 
     def search(self, objective: Objective) -> Curve | None:
         levels = nested_rows(objective.prepared, self.schedule, objective.rng)
@@ -108,7 +111,7 @@ class Descent(Method):
 
     def descend(self, objective: Any, levels: Sequence[np.ndarray | None]) -> list[Found]:
         """Look, descend on few rows and then on more; return where that ended, the best first."""
-        schedule, optimise = self.schedule, choose_optimiser(len(objective.space))
+        schedule, optimise = self.schedule, self.optimise(objective)
         first, *more = levels
         several, bounds = bool(more), objective.space.bounds
         work = schedule.work(objective) if several else None
@@ -122,6 +125,11 @@ class Descent(Method):
             ends = self.finish(level, self.carry(ends, coarse, level), optimise)
         return sorted(ends, key=lambda end: end.value)
 
+    def optimise(self, objective: Any, default: Asked = "auto") -> Optimiser:
+        """Return what descends: the optimiser that was asked for, or else the default."""
+        asked = default if self.optimiser == "auto" else self.optimiser
+        return choose_optimiser(asked, len(objective.space), objective.max_evals)
+
     def free(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
         """Give every feature its own width: on all rows, or where they are many on the fewer."""
         schedule, work, start = self.schedule, self.schedule.work(objective), objective.best
@@ -130,11 +138,12 @@ class Descent(Method):
         few = schedule.thrifty(objective) and len(levels) > 1
         level = objective.on(levels[-2] if few else None, tol=work)
         back = objective.space.drift(start, level.n_rows / objective.prepared.n_rows)
-        end = free(level, back)
+        optimise = self.optimise(objective, "lbfgs")
+        end = free(level, back, optimise)
         if few:
             ratio, whole = objective.prepared.n_rows / level.n_rows, objective.on(None, tol=work)
             whole.state = level.state
-            free(whole, objective.space.drift(end, ratio), schedule.few_steps)
+            free(whole, objective.space.drift(end, ratio), optimise, schedule.few_steps)
 
     def look(self, level: Level, several: bool) -> list[np.ndarray]:
         """Look at many places; return the best ones that are apart from each other."""

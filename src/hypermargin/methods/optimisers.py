@@ -3,13 +3,16 @@
 Asking again for a point that was evaluated before costs nothing.  An optimiser may also be handed
 the curvature that it found on a similar objective, relative to the value there, and be told how
 many evaluations it may make at most.  To add one, write a function of this signature and list it in
-`OPTIMISERS`; the contract tests of optimisers pick it up.
+`OPTIMISERS`; the contract tests of optimisers pick it up.  A user's own is called as
+`scipy.optimize.minimize` is, and needs no list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,8 @@ from .._core.compiled import compiled
 
 STEPS = 5, 5  # most evaluations: a first number, and so many for each hyperparameter
 MUCH = 4.0  # gains of so many times the tolerance are worth another evaluation
+FEW = 6  # hyperparameters up to which a full model is the default
+MOST = 30  # for which there can be one: it has as many numbers as a symmetric matrix
 
 ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -38,7 +43,12 @@ Optimiser = Callable[
 ]
 
 
-def lbfgs(
+class Enough(Exception):
+    """A run was followed for as long as it may be."""
+
+
+def _bfgs(
+    method: str,
     value_and_grad: ValueAndGrad,
     start: np.ndarray,
     bounds: np.ndarray,
@@ -47,7 +57,7 @@ def lbfgs(
     most: int | None = None,
     reach: float = 2.0,
 ) -> Found:
-    """L-BFGS-B, ended by the rule of keerthi-2006: |f_new - f_old| <= tol |f_old|.
+    """BFGS or L-BFGS-B, ended by the rule of keerthi-2006: |f_new - f_old| <= tol |f_old|.
 
     Smooth errors are flat far from the data's scale, and there quasi-Newton directions run straight
     into the corners, where training is slow.  So every run is kept inside a box of half-width
@@ -58,7 +68,7 @@ def lbfgs(
         low = np.maximum(bounds[:, 0], theta - reach)
         high = np.minimum(bounds[:, 1], theta + reach)
         before = value_and_grad(theta)[0]
-        theta = _run_in_box(value_and_grad, theta, np.column_stack([low, high]), tol)
+        theta = _run_in_box(method, value_and_grad, theta, np.column_stack([low, high]), tol)
         after = value_and_grad(theta)[0]
         inside = (theta > low) | (low == bounds[:, 0])
         inside &= (theta < high) | (high == bounds[:, 1])
@@ -66,10 +76,14 @@ def lbfgs(
             return Found(theta, after)
 
 
+lbfgs: Optimiser = partial(_bfgs, "L-BFGS-B")
+bfgs: Optimiser = partial(_bfgs, "BFGS")
+
+
 def _run_in_box(
-    value_and_grad: ValueAndGrad, start: np.ndarray, box: np.ndarray, tol: float
+    method: str, value_and_grad: ValueAndGrad, start: np.ndarray, box: np.ndarray, tol: float
 ) -> np.ndarray:
-    """One run of SciPy's L-BFGS-B.
+    """One run of SciPy's, of which BFGS knows no bounds.
 
     The objective is rescaled so that the first step has length one: with bounds on all sides SciPy
     takes the bare gradient as its first step, and smooth errors have tiny gradients.
@@ -78,10 +92,10 @@ def _run_in_box(
     norm = float(np.linalg.norm(_projected(start, gradient, box)))
     if not np.isfinite(value) or norm == 0.0:
         return start
-    previous = value
+    previous, clipped = value, _clipped(value_and_grad, box)
 
     def scaled(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = value_and_grad(theta)
+        value, gradient = clipped(theta)
         return value / norm, gradient / norm
 
     def check(intermediate_result: Any) -> None:
@@ -91,11 +105,22 @@ def _run_in_box(
             raise StopIteration
         previous = value
 
-    options = {"maxls": 10, "ftol": 0.0, "gtol": 1e-6}
-    found = minimize(
-        scaled, start, jac=True, method="L-BFGS-B", bounds=box, callback=check, options=options
-    )
+    how: dict[str, Any] = {"options": {"gtol": 1e-6}}
+    if method == "L-BFGS-B":
+        how = {"bounds": box, "options": {"maxls": 10, "ftol": 0.0, "gtol": 1e-6}}
+    found = minimize(scaled, start, jac=True, method=method, callback=check, **how)
     return np.clip(found.x, *box.T)
+
+
+def _clipped(value_and_grad: ValueAndGrad, box: np.ndarray) -> ValueAndGrad:
+    """Return the function whose value beyond the box is that of the nearest point in it."""
+
+    def of_nearest(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        inside = np.clip(theta, *box.T)
+        value, gradient = value_and_grad(inside)
+        return value, np.where(theta == inside, gradient, 0.0)
+
+    return of_nearest
 
 
 def _projected(theta: np.ndarray, gradient: np.ndarray, box: np.ndarray) -> np.ndarray:
@@ -219,9 +244,76 @@ def _coordinate_descent(g, H, box, start):
     return d
 
 
-OPTIMISERS: dict[str, Optimiser] = {"lbfgs": lbfgs, "quadratic_model": quadratic_model}
+def of_user(function: Callable[..., Any], most_calls: float) -> Optimiser:
+    """Return the optimiser that a user's function is, called as `scipy.optimize.minimize`.
+
+    Points outside of the bounds count as the nearest ones inside.  It ends after so many calls, and
+    where it ends is the best point that it has seen.
+    """
+
+    def optimise(
+        value_and_grad: ValueAndGrad, start: np.ndarray, bounds: np.ndarray, *_: Any
+    ) -> Found:
+        clipped, seen = _clipped(value_and_grad, bounds), list[Found]()
+
+        def fun(theta: Any) -> tuple[float, np.ndarray]:
+            theta = _checked(function, theta, start.shape)
+            if len(seen) >= most_calls:
+                raise Enough
+            value, gradient = clipped(theta)
+            seen.append(Found(np.clip(theta, *bounds.T), value))
+            return value, gradient
+
+        with suppress(Enough):
+            found = function(fun, np.clip(start, *bounds.T), jac=True, bounds=bounds.copy())
+            if not hasattr(found, "x"):
+                raise TypeError(
+                    f"optimiser={function!r} returned {type(found).__name__}; it must return what "
+                    "scipy.optimize.minimize does, with the point that it found as x."
+                )
+            fun(found.x)
+        return min(seen, key=lambda end: end.value)
+
+    return optimise
 
 
-def choose_optimiser(n_dimensions: int) -> Optimiser:
-    """Return the optimiser for so many hyperparameters: a full model is for few of them."""
-    return OPTIMISERS["quadratic_model" if n_dimensions <= 6 else "lbfgs"]
+def _checked(function: Any, theta: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a point that a user's optimiser has asked for or found, or say what is wrong."""
+    point = np.array(theta, dtype=float)
+    if point.shape != shape or not np.isfinite(point).all():
+        raise ValueError(
+            f"optimiser={function!r} has come to the point {theta!r}; points are finite and of "
+            f"shape {shape}."
+        )
+    return point
+
+
+OPTIMISERS: dict[str, Optimiser] = {"model": quadratic_model, "lbfgs": lbfgs, "bfgs": bfgs}
+
+Asked = str | Callable[..., Any]  # "auto", a name in OPTIMISERS, or a user's function
+
+
+def check_optimiser(asked: Asked) -> None:
+    """Say which optimisers there are, if this is none of them."""
+    if not callable(asked) and asked not in ("auto", *OPTIMISERS):
+        raise ValueError(
+            f"optimiser={asked!r} must be 'auto', one of {list(OPTIMISERS)} or a function that is "
+            "called as scipy.optimize.minimize."
+        )
+
+
+def choose_optimiser(asked: Asked, n_dimensions: int, most_calls: float) -> Optimiser:
+    """Return the optimiser for so many hyperparameters: a full model is for few of them.
+
+    A user's own ends after so many calls.
+    """
+    if callable(asked):
+        return of_user(asked, most_calls)
+    if asked == "model" and n_dimensions > MOST:
+        raise ValueError(
+            f"optimiser='model' is for at most {MOST} hyperparameters, the space has "
+            f"{n_dimensions}; use 'lbfgs'."
+        )
+    if asked == "auto":
+        asked = "model" if n_dimensions <= FEW else "lbfgs"
+    return OPTIMISERS[asked]

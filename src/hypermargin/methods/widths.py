@@ -19,7 +19,7 @@ import numpy as np
 
 from .._core.space import FeatureArray, Space
 from .objective import Level, Objective
-from .optimisers import lbfgs
+from .optimisers import Optimiser
 
 # both as field measurements on splice, ijcnn1 and madelon had them; not varied since
 TRIAL = 12  # evaluations from every start, before the best is followed to the end
@@ -103,7 +103,9 @@ class Penalised:
         return value, gradient
 
 
-def free(level: Level, start: np.ndarray, most: int | None = None) -> np.ndarray:
+def free(
+    level: Level, start: np.ndarray, optimise: Optimiser, most: int | None = None
+) -> np.ndarray:
     """Give every feature its own width, beginning where one for all was best; return the end.
 
     Where few of many features matter, no common width shows it: a second start has the usual
@@ -115,21 +117,21 @@ def free(level: Level, start: np.ndarray, most: int | None = None) -> np.ndarray
     penalised = Penalised(level, standard_error(objective, value, level.n_rows))
     if most is not None:
         penalised.most = most
-        return _followed(penalised, start, space.bounds, objective.tol)[1]
+        return _followed(penalised, start, optimise, objective.tol)[1]
     bold = space.first_look.mean(axis=1)
     for k, name in enumerate(n for h in space.hyperparameters for n in [h.own] * len(h.ranges)):
         bold[k] += np.log(BOLD) if name == "C" else 0.0
     ends = []
     for begin in (start, np.clip(bold, *space.bounds.T)):
         penalised.most, penalised.best = TRIAL, (np.inf, begin)
-        ends.append(_followed(penalised, begin, space.bounds, objective.tol))
+        ends.append(_followed(penalised, begin, optimise, objective.tol))
     penalised.most, penalised.best = np.inf, min(ends, key=lambda end: end[0])
-    return _followed(penalised, penalised.best[1], space.bounds, 0.5 * objective.tol)[1]
+    return _followed(penalised, penalised.best[1], optimise, 0.5 * objective.tol)[1]
 
 
 def _followed(
-    penalised: Penalised, begin: np.ndarray, bounds: np.ndarray, tol: float
+    penalised: Penalised, begin: np.ndarray, optimise: Optimiser, tol: float
 ) -> tuple[float, np.ndarray]:
     with suppress(Enough):
-        lbfgs(penalised, begin, bounds, tol)
+        optimise(penalised, begin, penalised.level.objective.space.bounds, tol, None, None)
     return penalised.best

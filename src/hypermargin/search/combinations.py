@@ -36,8 +36,11 @@ class Combination:
     ranges: dict[str, Any]
     model: Model
 
-    def check(self, X: Any, y: Any, fit_params: Mapping[str, Any], method: str | Method) -> Targets:
-        """Check all that can be checked before any work is done; return the targets."""
+    def check(self, X: Any, y: Any, fit_params: Mapping[str, Any], asked: Any) -> Targets:
+        """Check all that can be checked before any work is done; return the targets.
+
+        `asked` has the arguments of the search.
+        """
         model = self.model
         _, own = split_params(model, fit_params)
         checked, _, targets, values = check_inputs(model, X, y, own)
@@ -45,20 +48,20 @@ class Combination:
             if model.transformers is None or not model.is_by_feature(name, spec):
                 # says which label is unknown
                 model.chosen(name, spec, targets, values, lambda: features_of(X, checked.shape[1]))
-        self.method(method, targets)
+        self.method(asked, targets)
         if "threshold" in model.bare({**self.listed, **self.ranges}):
             check_threshold(targets)
         return targets
 
-    def method(self, asked: str | Method, targets: Targets) -> Method:
+    def method(self, asked: Any, targets: Targets) -> Method:
         """Return the method that was asked for, or say why it is none for this."""
-        found = read_method(asked)
+        found = read_method(asked.method, asked.optimiser)
         if found is None:
             fitting = (METHODS[name] for name in AUTOMATIC)
             return next(m for m in fitting if not m.obstacle(self.model, self.ranges, targets))
         obstacle = found.obstacle(self.model, self.ranges, targets)
         if obstacle is not None:
-            raise ValueError(f"method={asked!r} {obstacle}.")
+            raise ValueError(f"method={asked.method!r} {obstacle}.")
         return found
 
     def tests(
@@ -96,7 +99,7 @@ class Refused:
 
 
 def check_combination(
-    one: Combination | Refused, X: Any, y: Any, fit_params: Mapping[str, Any], method: str | Method
+    one: Combination | Refused, X: Any, y: Any, fit_params: Mapping[str, Any], asked: Any
 ) -> tuple[Combination, Targets] | Refused:
     """Return a combination and its targets, or what the estimator itself has against it.
 
@@ -105,7 +108,7 @@ def check_combination(
     try:
         if isinstance(one, Refused):
             raise one.error
-        return one, one.check(X, y, fit_params, method)
+        return one, one.check(X, y, fit_params, asked)
     except (ValueError, TypeError) as error:
         whole = one.whole if isinstance(one, Refused) else one.model.whole
         return Refused(one.listed, whole, own_error(whole, one.listed, y, error))

@@ -41,7 +41,7 @@ def make_plans(
     plans: list[Plan] = []
     surrogates: dict[str, Criterion] = {}
     for one in combinations:
-        checked = check_combination(one, X, y, fit_params, asked.method)
+        checked = check_combination(one, X, y, fit_params, asked)
         if isinstance(checked, Refused):
             plans.append(checked)
             continue

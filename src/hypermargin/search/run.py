@@ -105,7 +105,7 @@ def _tune(
         rate=log.rater(prepared),
     )
     with suppress(SearchEnded):
-        found.curve = one.method(asked.method, prepared.targets).search(objective)
+        found.curve = one.method(asked, prepared.targets).search(objective)
     if not log.succeeded and budget.expired():
         glance(objective)
     if not any(log.run_of(record) is found for record in log.records):

@@ -139,6 +139,12 @@ ends in one of them
         all rows are inside their margins until solutions no longer change, every fold starting from
         its last solution, as LIBLINEAR's option -C does.  "auto" is "curve" where that can be, else
         "gradient".  A method of one's own is a :class:`hypermargin.methods.Method`.
+    optimiser : {"auto", "model", "lbfgs", "bfgs"} or callable, default="auto"
+        What descends in the method "gradient": trust-region steps on a quadratic model of all that
+        was seen, L-BFGS-B, BFGS, or a function that is called as :func:`scipy.optimize.minimize`
+        is, ``optimiser(fun, x0, jac=True, bounds=bounds)``, and returns an object with the point as
+        `x`.  It sees the scaled vector (logarithms of C and gamma) and is run from every start, for
+        at most `max_evals` calls each.  "auto" is "model" up to six hyperparameters, else "lbfgs".
     param_grid : dict or list of dicts, default=None
         Another name of `space`, the one that :class:`~sklearn.model_selection.GridSearchCV` has.
     pre_dispatch : int or str, default="2*n_jobs"
@@ -202,6 +208,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         "criterion": [str, callable, None],
         "pooled": ["boolean"],
         "method": [str, Method],
+        "optimiser": [str, callable],
     }
 
     def __init__(
@@ -226,6 +233,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         criterion: Any = None,
         pooled: bool = True,
         method: str | Method = "auto",
+        optimiser: Any = "auto",
         param_grid: Any = None,
         pre_dispatch: Any = "2*n_jobs",
     ):
@@ -245,6 +253,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.criterion = criterion
         self.pooled = pooled
         self.method = method
+        self.optimiser = optimiser
         self.param_grid = param_grid
 
     @_fit_context(prefer_skip_nested_validation=False)
@@ -266,7 +275,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         -------
         self : GradientSearchCV
         """
-        method = read_method(self.method)
+        method = read_method(self.method, self.optimiser)
         combinations = read_combinations(self.estimator, self._given_space())
         usable = [one for one in combinations if isinstance(one, Combination)]
         if self.rank is not None:
