@@ -56,6 +56,11 @@ class Points:
         return single
 
     @cached
+    def columns(self) -> np.ndarray:
+        """A row for each feature."""
+        return np.ascontiguousarray(self.X.T)
+
+    @cached
     def twins(self) -> np.ndarray | None:
         """The place of the first point that is equal to each; None if all are different."""
         first = first_equal(self.X)
