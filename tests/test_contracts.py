@@ -311,7 +311,7 @@ def test_adapters_are_bound_to_the_estimator_and_to_what_is_tuned_of_it(kind):
     assert type(found.adapter) is kind
     assert found.machine is estimator
     assert found.adapter.tuned == found.adapter.hyperparameters()
-    assert not found.adapter.needs_gamma
+    assert not found.adapter.unset
     assert model.adapter.tuned == ()
 
 

@@ -37,7 +37,9 @@ class Dimension:
     that passes from a subsample to more rows shifts its start by it.  `lean` is the relative loss
     per unit that a smaller value is worth on the smallest subsample, where large ones look better
     than they are and cost time.  `usual` is where the best value mostly is, and where a search
-    looks first.
+    looks first.  `first` is what becomes of it while a search with many hyperparameters still has
+    few: it is "free", "tied" to others of its kind, which move together, or "held" where it
+    usually is.
     """
 
     low: float
@@ -46,6 +48,7 @@ class Dimension:
     drift: float = 0.0
     lean: float = 0.0
     usual: tuple[float, float] | None = None
+    first: str = "free"
 
     @property
     def unit(self) -> float:
@@ -86,7 +89,7 @@ class Dimension:
 class Labels:
     """What the entries of an array are called: the labels of the classes or of the groups."""
 
-    kind: str  # "classes", "groups" or "features"
+    kind: str  # "classes", "groups", "features" or "kernels"
     names: Sequence[Any]
 
     def __len__(self) -> int:
@@ -169,6 +172,10 @@ class Hyperparameter:
         """Undo `value`."""
         return np.array([value])
 
+    def pulled(self, value: Any, gradient: Any) -> np.ndarray:
+        """Return derivatives by the entries of those by the value."""
+        return self.entries(gradient)
+
     def setting(self, value: Any) -> Any:
         """Return what the user's estimator is given: the number, or values by label."""
         return value
@@ -234,6 +241,60 @@ class FeatureArray(LabelledArray):
         return value.copy()
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupedArray(FeatureArray):
+    """An array with an entry for each feature, those of a group being equal.
+
+    `labels` are those of the groups, `group` is the number of every feature's.
+    """
+
+    group: np.ndarray
+
+    def value(self, entries: np.ndarray) -> np.ndarray:
+        return entries[self.group]
+
+    def entries(self, value: np.ndarray) -> np.ndarray:
+        first = np.unique(self.group, return_index=True)[1]
+        return np.broadcast_to(value, len(self.group))[first]
+
+    def pulled(self, value: Any, gradient: Any) -> np.ndarray:
+        return np.bincount(self.group, gradient)
+
+
+class Shares(LabelledArray):
+    """An array whose entries add up to one, in proportion to the coordinates."""
+
+    def value(self, entries: np.ndarray) -> np.ndarray:
+        return super().value(entries / entries.sum())
+
+    def pulled(self, value: Any, gradient: Any) -> np.ndarray:
+        return gradient - float(gradient @ value)
+
+
+@dataclass(frozen=True, eq=False)
+class Tied:
+    """A space with many coordinates at its first stage, when it has few.
+
+    `space` has the coordinate `owner` for each of the whole, -1 where that is held; `base` is where
+    all of them are when those of the few are at zero.
+    """
+
+    space: Space
+    owner: np.ndarray
+    base: np.ndarray
+    bounds: np.ndarray
+
+    def full(self, theta: np.ndarray) -> np.ndarray:
+        """Return the point of the whole space."""
+        moved = np.append(theta, 0.0)[self.owner]
+        return np.clip(self.base + moved, *self.bounds.T)
+
+    def pull(self, gradient: np.ndarray) -> np.ndarray:
+        """Return the gradient by the few coordinates of that by all."""
+        moves = self.owner >= 0
+        return np.bincount(self.owner[moves], gradient[moves], minlength=len(self.space))
+
+
 @dataclass(frozen=True, eq=False)
 class Space:
     """The continuous hyperparameters of one search, in a fixed order."""
@@ -283,16 +344,28 @@ class Space:
         return np.concatenate(parts) if parts else np.empty(0)
 
     @cached
-    def shared(self) -> tuple[Space, np.ndarray]:
-        """The space in which all features have the same width, and its coordinate for each here."""
-        found: list[Hyperparameter] = []
-        owner: list[int] = []
-        for h in self.hyperparameters:
-            one = isinstance(h, FeatureArray)
-            found.append(Hyperparameter(h.name, h.own, h.ranges[:1]) if one else h)
-            first = owner[-1] + 1 if owner else 0
-            owner += [first] * len(h.ranges) if one else range(first, first + len(h.ranges))
-        return Space(tuple(found)), np.array(owner, dtype=int)
+    def tied(self) -> Tied | None:
+        """The space with few coordinates to begin with, if this one has many.
+
+        What is tied moves together, everything from the middle of where it usually is.
+        """
+        ties = [d.first for d in self.dimensions]
+        if ties.count("tied") < 2 and "held" not in ties:
+            return None
+        middle = self.first_look.mean(axis=1)
+        owner, found, common = np.full(len(self), -1), list[Hyperparameter](), -1
+        for k, tie in enumerate(ties):
+            if tie == "tied" and common >= 0:
+                owner[k] = owner[common]
+            elif tie != "held":
+                common = k if tie == "tied" else common
+                owner[k] = len(found)
+                found.append(Hyperparameter(str(k), str(k), (self.dimensions[k],)))
+        leader = middle[common] if common >= 0 else 0.0
+        base = np.where(owner >= 0, 0.0, middle)
+        tied = np.array(ties) == "tied"
+        base[tied] = middle[tied] - leader
+        return Tied(Space(tuple(found)), owner, base, self.bounds)
 
     def _parts(self, flat: np.ndarray) -> Iterator[tuple[Hyperparameter, np.ndarray]]:
         """Undo `flat`: yield every hyperparameter, with the numbers of it that are tuned."""
@@ -315,7 +388,13 @@ class Space:
 
     def pull(self, params: Params, gradient: Params) -> np.ndarray:
         """Return the gradient in scaled coordinates."""
-        return self.flat(gradient) * np.where(self._is_log, self.flat(params), self._unit)
+        slopes = self.slopes(params, gradient)
+        return slopes * np.where(self._is_log, self.flat(params), self._unit)
+
+    def slopes(self, params: Params, gradient: Params) -> np.ndarray:
+        """Return the derivatives by what is tuned, in the order of the coordinates."""
+        parts = [h.pulled(params[h.own], gradient[h.own]) for h in self.hyperparameters]
+        return np.concatenate(parts) if parts else np.empty(0)
 
     def settings(self, params: Params) -> dict[str, Any]:
         """Return a point as parameters of the user's estimator."""

@@ -22,6 +22,8 @@ from .._core.space import Labels, Params
 from .._core.spread import typical_deviation
 from ..kernels import make_kernel
 from ..kernels.base import Kernel
+from ..kernels.compose import bound
+from ..kernels.points import Points
 from ..losses import CLASSIFICATION, REGRESSION
 from ..losses.base import Loss
 from ..losses.classification import SmoothHinge
@@ -151,9 +153,23 @@ class Adapter:
     def kernel(self) -> Kernel:
         return make_kernel(self.machine.kernel, self.machine.degree)
 
+    def kernel_on(self, X: Any) -> Kernel:
+        """Return the kernel, with the numbers of the columns that it names in X as it was given."""
+        return bound(self.kernel(), X)
+
+    @property
+    def of_kernel(self) -> str:
+        """What the names of the kernel's hyperparameters begin with, if it is an object."""
+        return "kernel__" if isinstance(getattr(self.machine, "kernel", None), Kernel) else ""
+
     def scalars(self) -> tuple[str, ...]:
-        """Return the names of all hyperparameters that are single numbers."""
-        return (*self.loss().hyperparameters, *self.kernel().hyperparameters)
+        """Return the names of all hyperparameters but those by part."""
+        kernel = (self.of_kernel + name for name in self.kernel().hyperparameters)
+        return (*self.loss().hyperparameters, *kernel)
+
+    def own(self, name: str) -> str:
+        """Return what the problem calls a parameter of the estimator."""
+        return self.by_part.get(name, name.removeprefix(self.of_kernel))
 
     def hyperparameters(self) -> tuple[str, ...]:
         """Return the names of what is tuned where nothing is said."""
@@ -172,17 +188,35 @@ class Adapter:
         return {}
 
     def values(self) -> Params:
-        """Return the hyperparameters that are plain numbers."""
-        found = {name: getattr(self.machine, name) for name in self.scalars()}
+        """Return the hyperparameters that are numbers, or arrays of them, by their own names."""
+        if self.of_kernel:
+            found = {name: getattr(self.machine, name) for name in self.loss().hyperparameters}
+            found |= self.kernel().values()
+        else:
+            found = {name: getattr(self.machine, name) for name in self.scalars()}
         numbers = {name: float(v) for name, v in found.items() if isinstance(v, Real)}
-        wide = () if self.linear or not self.takes_widths else self.kernel().widths
-        given = {n: found[n] for n in wide if n not in numbers and not isinstance(found[n], str)}
-        return numbers | {n: np.array(v, dtype=float) for n, v in given.items()}
+        wide: tuple[str, ...] = ()
+        if not self.linear and self.takes_widths:
+            wide = (*self.kernel().widths, *self.kernel().arrays)
+        given = {n: found[n] for n in wide if n in found and n not in numbers}
+        return numbers | {
+            n: np.array(v, dtype=float) for n, v in given.items() if not isinstance(v, str)
+        }
 
     @property
-    def needs_gamma(self) -> bool:
-        """Whether there is a gamma that is read off the training rows."""
-        return "gamma" in self.scalars() and "gamma" not in (*self.tuned, *self.values())
+    def unset(self) -> tuple[str, ...]:
+        """Return the kernel's hyperparameters that are read off the training rows."""
+        if self.linear:
+            return ()
+        known = {*self.values(), *map(self.own, self.tuned)}
+        return tuple(name for name in self.kernel().hyperparameters if name not in known)
+
+    def read_off(self, X: Any, kernel: Kernel) -> Params:
+        """Return the hyperparameters of the kernel that training rows X give."""
+        if not self.of_kernel:
+            return {name: self.gamma(X) for name in self.unset if name == "gamma"}
+        points = Points.of(X)
+        return {name: kernel.read_off(name, points) for name in self.unset}
 
     def gamma(self, X: Any) -> float:
         """Return the gamma that the estimator would use when it is fitted on X."""

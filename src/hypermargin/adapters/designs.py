@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
+from ..kernels.base import Kernel
 from ..kernels.points import Points
 from ..problems.base import Design
 from .base import Targets
@@ -21,22 +22,27 @@ from .model import Model
 
 
 def shared_design(
-    model: Model, X: Any, splits: Sequence[Split], targets: Targets, by_fold: bool
+    model: Model,
+    X: Any,
+    splits: Sequence[Split],
+    targets: Targets,
+    by_fold: bool,
+    kernel: Kernel | None,
 ) -> list[Design]:
     """One design for all folds, unless a gamma that is read off the training rows differs.
 
     With `by_fold` its rows are in the order of the folds.
     """
-    if model.adapter.linear:
+    if kernel is None:
         return [Design(X, np.arange(X.shape[0]), tuple(range(len(splits))))]
     points, rows = Points.of(X), np.arange(X.shape[0])
     if by_fold and not is_precomputed(model):  # that would copy a square matrix
         rows = _by_fold(splits, targets)
         points = Points(points.X[rows], rows, points.centre)
-    if not model.adapter.needs_gamma:
+    if not model.adapter.unset:
         return [Design(points, rows, tuple(range(len(splits))))]
     return [
-        Design(points, rows, (number,), {"gamma": model.adapter.gamma(X[train])})
+        Design(points, rows, (number,), model.adapter.read_off(X[train], kernel))
         for number, (train, _) in enumerate(splits)
     ]
 
@@ -58,8 +64,11 @@ def _by_fold(splits: Sequence[Split], targets: Targets) -> np.ndarray:
 
 def own_design(
     model: Model, X: Any, y: Any, split: Split, number: int, fit_params: Mapping[str, Any]
-) -> Design:
-    """Fit the transformers on the training part of one fold and apply them to both parts."""
+) -> tuple[Design, Kernel | None]:
+    """Fit the transformers on the training part of one fold and apply them to both parts.
+
+    Also returned is the kernel of what they give.
+    """
     train, test = split
     X_train, y_train = _safe_split(model.whole, X, y, train)
     X_test, _ = _safe_split(model.whole, X, y, test, train)
@@ -73,6 +82,7 @@ def own_design(
     except Exception as error:
         raise TransformerFailed(str(error)) from error
     linear = model.adapter.linear
+    kernel = None if linear else model.adapter.kernel_on(parts[0])
     dtype = [np.float64, np.float32] if linear else np.float64
     parts = [
         check_array(part, dtype=dtype, accept_sparse="csr", accept_large_sparse=linear)
@@ -80,9 +90,7 @@ def own_design(
     ]
     for part in parts:
         check_size("X behind the transformers", part, LARGEST)
-    fixed = {}
-    if model.adapter.needs_gamma:
-        fixed["gamma"] = model.adapter.gamma(parts[0])
+    fixed = {} if kernel is None else model.adapter.read_off(parts[0], kernel)
     if is_precomputed(model):
         check_square(parts[0])
         # machines never ask for similarities between test rows, which nobody knows
@@ -92,9 +100,9 @@ def own_design(
     rows, first = np.unique(np.concatenate([train, test]), return_index=True)
     stacked = _stack(parts)[first]
     points = stacked if linear else Points.of(stacked, first)
-    if not linear:
-        model.adapter.kernel().check(points)
-    return Design(points, rows, (number,), fixed)
+    if kernel is not None:
+        kernel.check(points)
+    return Design(points, rows, (number,), fixed), kernel
 
 
 def _stack(parts: list[Any]) -> Any:

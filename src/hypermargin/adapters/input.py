@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from .._core.space import Labels, Params
+from ..kernels.base import Kernel
 from ..kernels.points import Points
 from ..problems.exact.smo import HUGE
 from .base import Targets
@@ -48,35 +49,44 @@ def check_inputs(
     `own` are the parameters of `fit` that are for the machine.  Returned are X, y, the targets, and
     the values that the estimator has of its hyperparameters.
     """
+    given = X
     X, y = _check_data(model, X, y)
     targets = model.adapter.targets(y).in_groups(own.get("cost_groups"))
     model.adapter.check_targets(targets)
     values = _values(model) | model.adapter.values_by_part(targets)
-    if model.transformers is None and "gamma" not in model.adapter.tuned:
-        check_widths(values, X.shape[1])
+    if model.transformers is None and not model.adapter.linear:
+        check_widths(values, X.shape[1], model.adapter.kernel_on(given), model.adapter.tuned)
     return X, y, targets, values
 
 
-def features_of(X: Any, n_features: int) -> Labels:
-    """Return what the features are called: as in a data frame, or by their numbers."""
-    names = _get_feature_names(X)
-    return Labels("features", list(range(n_features)) if names is None else names.tolist())
+def features_of(X: Any, n_features: int, kernel: Kernel, name: str) -> Labels:
+    """Return what the features are called that a hyperparameter of a kernel has entries for.
+
+    They have the names of a data frame's columns, or numbers.
+    """
+    found = _get_feature_names(X)
+    names = list(range(n_features)) if found is None else found.tolist()
+    return Labels("features", [names[k] for k in kernel.columns_of(name, n_features)])
 
 
-def check_widths(values: Params, n_features: int) -> None:
-    """Say so if a gamma for each feature is none."""
-    gamma = values.get("gamma", 1.0)
-    if np.ndim(gamma) == 0:
-        return
-    if np.shape(gamma) != (n_features,):
-        raise ValueError(
-            f"gamma has the shape {np.shape(gamma)}; give a number, or one for each of the "
-            f"{n_features} features."
-        )
-    if not (np.isfinite(gamma).all() and np.all(gamma >= 0) and np.any(gamma > 0)):
-        raise ValueError(
-            f"gamma={gamma!r} must be positive and finite; some features may have 0, not all."
-        )
+def check_widths(
+    values: Params, n_features: int, kernel: Kernel, tuned: Sequence[str] = ()
+) -> None:
+    """Say so if a width for each feature is none; those that are tuned are not used."""
+    for name in kernel.widths:
+        width = values.get(name, 1.0)
+        if np.ndim(width) == 0 or any(t.removeprefix("kernel__") == name for t in tuned):
+            continue
+        wanted = len(kernel.columns_of(name, n_features))
+        if np.shape(width) != (wanted,):
+            raise ValueError(
+                f"{name} has the shape {np.shape(width)}; give a number, or one for each of the "
+                f"{wanted} features."
+            )
+        if not (np.isfinite(width).all() and np.all(width >= 0) and np.any(width > 0)):
+            raise ValueError(
+                f"{name}={width!r} must be positive and finite; some features may have 0, not all."
+            )
 
 
 def check_threshold(targets: Targets) -> None:
@@ -98,7 +108,7 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
         if numeric:
             check_size("y", y, _largest_target(model))
         return X, y
-    linear = model.adapter.linear
+    linear, given = model.adapter.linear, X
     X, y = check_X_y(
         X,
         y,
@@ -114,7 +124,7 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
         check_square(X)
     check_size("X", X, LARGEST)
     if not linear:
-        model.adapter.kernel().check(Points.of(X))
+        model.adapter.kernel_on(given).check(Points.of(X))
     if numeric:
         check_size("y", y, _largest_target(model))
     return X, y
@@ -169,15 +179,16 @@ def _values(model: Model) -> Params:
     adapter = model.adapter
     values, of_loss = adapter.values(), adapter.loss().hyperparameters
     for name in adapter.scalars():
+        own = adapter.own(name)
         if name in adapter.tuned:
             continue
-        if name not in values and name != "gamma":
+        if own not in values and own != "gamma" and not adapter.of_kernel:
             value = getattr(model.machine, name)
             raise ValueError(f"{model.prefix}{name}={value!r} must be a single number here.")
-        value = values.get(name, 1.0)
+        value = values.get(own, 1.0)
         if not np.isfinite(value).all():
             raise ValueError(f"{model.prefix}{name}={value!r} must be finite here.")
-        if name in of_loss and adapter.signs.get(name) == "positive" and value <= 0:
+        if own in of_loss and adapter.signs.get(name) == "positive" and value <= 0:
             raise ValueError(f"{model.prefix}{name}={value!r} must be positive here.")
     return values
 

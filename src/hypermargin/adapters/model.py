@@ -14,7 +14,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from .._core.space import FeatureArray, Hyperparameter, LabelledArray, Labels, Params
+from .._core.space import (
+    FeatureArray,
+    GroupedArray,
+    Hyperparameter,
+    LabelledArray,
+    Labels,
+    Params,
+)
 from .base import Adapter, Targets
 from .kernel import KernelRidgeAdapter, SVCAdapter, SVRAdapter
 from .linear import (
@@ -122,17 +129,37 @@ class Model:
         return self.adapter.signs.get(name.removeprefix(self.prefix), other)
 
     def is_by_part(self, name: str) -> bool:
-        """Whether a parameter of the whole has a value for each class, machine or group."""
-        return name.removeprefix(self.prefix) in self.adapter.by_part
+        """Whether a parameter of the whole has a value for each class, machine, group or kernel."""
+        return name.removeprefix(self.prefix) in self.adapter.by_part or self.is_by_kernel(name)
+
+    def is_by_kernel(self, name: str) -> bool:
+        """Whether a parameter of the whole has a value for each kernel of a sum."""
+        return self.own(name) in self._arrays
+
+    @property
+    def _arrays(self) -> Mapping[str, Labels]:
+        """Those of the kernel that have an entry for each of its parts."""
+        return {} if self.adapter.linear else self.adapter.kernel().arrays
+
+    def meant(self, name: str, given: Any) -> Any:
+        """Return what is given for a parameter, or if nothing is, what the kernel says of it."""
+        adapter, own = self.adapter, self.own(name)
+        if given is not None or adapter.linear or own not in adapter.kernel().widths:
+            return given
+        asked = adapter.kernel().ard_of(own)
+        if isinstance(asked, str) and asked != "always":
+            raise ValueError(f"ard={asked!r} of {name} must be False, True, 'always' or groups.")
+        return ALWAYS if isinstance(asked, str) else None if asked is False else PER_FEATURE
 
     def is_by_feature(self, name: str, given: Any) -> bool:
         """Whether what is given for a parameter is for each feature, or for some of them."""
         bare, adapter = name.removeprefix(self.prefix), self.adapter
         if not isinstance(given, (Mapping, Sequence, np.ndarray)) or isinstance(given, tuple):
             return False
-        if adapter.linear or self.is_by_part(name) or bare not in adapter.kernel().hyperparameters:
+        own = adapter.own(bare)
+        if adapter.linear or self.is_by_part(name) or own not in adapter.kernel().hyperparameters:
             return False
-        if not adapter.takes_widths or bare not in adapter.kernel().widths:
+        if not adapter.takes_widths or own not in adapter.kernel().widths:
             kernel = f" with kernel={self.machine.kernel!r}" if adapter.takes_widths else ""
             raise ValueError(
                 f"{name}={given!r} is for KernelSVC and KernelSVR with a kernel of distances (rbf, "
@@ -143,12 +170,13 @@ class Model:
 
     def own(self, name: str) -> str:
         """Return what the problem calls a parameter of the whole."""
-        bare = name.removeprefix(self.prefix)
-        return self.adapter.by_part.get(bare, bare)
+        return self.adapter.own(name.removeprefix(self.prefix))
 
     def labels(self, name: str, targets: Targets) -> Labels:
         """Return the labels of a parameter that has a value for each class, machine or group."""
         own = self.own(name)
+        if own in self._arrays:
+            return self._arrays[own]
         return targets.labels(own, self.adapter.loss().by_part[own])
 
     def chosen(
@@ -157,7 +185,7 @@ class Model:
         given: Any,
         targets: Targets,
         values: Params,
-        features: Callable[[], Labels],
+        features: Callable[[str], Labels],
     ) -> tuple[Hyperparameter, list]:
         """Return the hyperparameter that something is given for, and what is for each number.
 
@@ -165,7 +193,7 @@ class Model:
         """
         own = self.own(name)
         if self.is_by_feature(name, given):
-            return self._by_feature(name, given, values, features())
+            return self._by_feature(name, given, values, features(own))
         if not self.is_by_part(name):
             return Hyperparameter(name, own), [given]
         labels = self.labels(name, targets)
@@ -189,12 +217,27 @@ class Model:
         elif not isinstance(given, Mapping):
             labels.check_number_of(name, given)
             given = dict(zip(labels.names, given, strict=True))
+        groups = self.adapter.kernel().ard_of(own)
+        if given is None and not isinstance(groups, (bool, str)):
+            return _in_groups(name, own, labels, groups)
         numbers, each = labels.picked(name, given)
         if len(numbers) < len(labels) and np.isnan(rest).any():
             raise ValueError(
                 f"{name} names some of the features; give the estimator a number for the others."
             )
         return FeatureArray(name, own, labels=labels, chosen=numbers, rest=rest, asks=asks), each
+
+
+def _in_groups(
+    name: str, own: str, labels: Labels, groups: Any
+) -> tuple[Hyperparameter, list[None]]:
+    """Return widths of which those of a group of features are one."""
+    labels.check_number_of(f"ard of {name}", list(groups))
+    found, number = np.unique(np.asarray(groups), return_inverse=True)
+    named = Labels("groups of features", found.tolist())
+    rest, chosen = np.ones(len(found)), np.arange(len(found))
+    array = GroupedArray(name, own, labels=named, chosen=chosen, rest=rest, group=number)
+    return array, [None] * len(found)
 
 
 def _has_own(estimator: Any, base: type, name: str) -> bool:

@@ -11,8 +11,9 @@ import numpy as np
 
 from .._core.budget import Workers
 from .._core.space import Dimension, Labels, Params
+from ..kernels.base import Kernel
 from ..losses.base import COSTS
-from ..problems.base import Design, Fold, Problem
+from ..problems.base import Design, Fold, KernelProblem, Problem
 from ..problems.exact.problem import CrossValidation
 from ..problems.landmarks.problem import LowRankCrossValidation
 from ..problems.linear.multinomial import CoupledPart, Multinomial
@@ -43,11 +44,11 @@ class Prepared:
     foreign: Mapping[int, tuple[Split, FitFailed]] = field(default_factory=dict)
     X: Any = None  # as the user has given it
 
-    @property
-    def features(self) -> Labels:
-        """What the features of a kernel machine are called; those that transformers make, numbers.
+    def features(self, name: str) -> Labels:
+        """Return what the features that a hyperparameter has entries for are called.
 
-        Widths of features that differ from fold to fold would mean nothing.
+        Those that transformers make have numbers.  Widths of features that differ from fold to fold
+        would mean nothing.
         """
         sizes = {design.points.X.shape[1] for design in self.problem.designs}
         if len(sizes) > 1:
@@ -56,7 +57,9 @@ class Prepared:
                 "the same ones in all of them."
             )
         (size,) = sizes
-        return features_of(None if self.model.transformers else self.X, size)
+        assert isinstance(self.problem, KernelProblem)
+        X = None if self.model.transformers else self.X
+        return features_of(X, size, self.problem.kernel, name)
 
     @property
     def n_rows(self) -> int:
@@ -140,24 +143,29 @@ def prepare(
     whole = whole_fold(model, targets, sample_weight)
     folds, foreign = make_folds(model, targets, splits, sample_weight)
     designs: list[Design] = []
+    kernel = None
     if model.transformers is None:
         trained = [splits[number] for number in folds]
-        designs = shared_design(model, X, trained, targets, rank is None) if folds else []
+        kernel = None if model.adapter.linear else model.adapter.kernel_on(given_X)
+        if folds:
+            designs = shared_design(model, X, trained, targets, rank is None, kernel)
     else:
         whole = None
         for number in list(folds):
             try:
-                designs.append(
-                    own_design(model, X, given_y, splits[number], len(designs), fit_params)
+                design, kernel = own_design(
+                    model, X, given_y, splits[number], len(designs), fit_params
                 )
+                designs.append(design)
             except FitFailed as error:
                 del folds[number]
                 foreign[number] = splits[number], error
     if not folds:
         raise foreign[0][1]
     problem = _problem(
-        model, designs, list(folds.values()), targets, values, memory, workers, whole, rank, seed
-    )
+        model, designs, list(folds.values()), targets, values, memory, workers, whole, rank, seed,
+        kernel,
+    )  # fmt: skip
     trained = [splits[number] for number in folds]
     return Prepared(model, problem, targets, trained, sample_weight, foreign, given_X)
 
@@ -173,6 +181,7 @@ def _problem(
     whole: Fold | None,
     rank: int | None,
     seed: int,
+    kernel: Kernel | None,
 ) -> Problem:
     """Return the problem of the kind that a model has."""
     adapter = model.adapter
@@ -186,7 +195,7 @@ def _problem(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
             bias_penalty=bias_penalty, whole=whole, solver=adapter.solver(), part=part,
         )  # fmt: skip
-    kernel = adapter.kernel()
+    assert kernel is not None
     if rank is None:
         return CrossValidation(
             designs, folds, targets.columns, kernel, loss, values, memory, workers

@@ -56,12 +56,16 @@ class Machine(BaseEstimator):
         self : object
             The fitted estimator.
         """
+        self._begin(X)
         X, y = validate_data(
             self, X, y, dtype=self._types, order="C", accept_sparse="csr",
             y_numeric=is_regressor(self),
         )  # fmt: skip
         self._train(X, self._read(y), sample_weight, cost_groups)
         return self
+
+    def _begin(self, X: Any) -> None:
+        """Look at the data as they were given."""
 
     def _check_weight(self, weight: np.ndarray, targets: Targets) -> None:
         if not weight.any():

@@ -21,6 +21,7 @@ from ..adapters.input import check_square, check_widths
 from ..adapters.kernel import KernelSVCAdapter, KernelSVRAdapter
 from ..adapters.model import register
 from ..kernels import KERNELS
+from ..kernels.base import Kernel
 from ..kernels.points import Points
 from ..problems.base import Design, Expansion, Fold
 from ..problems.exact.problem import CrossValidation
@@ -35,7 +36,7 @@ class _KernelMachine(Machine):
 
     _parameter_constraints: ClassVar[dict] = {
         **Machine._parameter_constraints,
-        "kernel": [StrOptions(KERNELS.keys())],
+        "kernel": [StrOptions(KERNELS.keys()), Kernel],
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [
             StrOptions({"scale", "auto"}),
@@ -52,6 +53,10 @@ class _KernelMachine(Machine):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
+    def _begin(self, X: Any) -> None:
+        given = np.asarray(X) if isinstance(X, (list, tuple)) else X
+        self._kernel = self._adapter(self).kernel_on(given)
+
     def _train(self, X: Any, targets: Targets, sample_weight: Any, cost_groups: Any) -> None:
         """Train one machine per column, and keep the rows that any of them needs."""
         if not COSTS[0] <= self.C <= COSTS[1]:
@@ -61,16 +66,15 @@ class _KernelMachine(Machine):
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         adapter, points, targets = self._adapter(self), Points.of(X), targets.in_groups(cost_groups)
         self._check_weight(weight, targets)
-        adapter.kernel().check(points)
+        self._kernel.check(points)
         values = adapter.values() | adapter.values_by_part(targets)
-        check_widths(values, X.shape[1])
-        if adapter.needs_gamma:
-            values["gamma"] = adapter.gamma(X)
+        check_widths(values, X.shape[1], self._kernel)
+        values |= adapter.read_off(X, self._kernel)
         problem = CrossValidation(
             [Design(points, np.arange(X.shape[0]), (0,))],
             [Fold(np.empty(0, dtype=int), weight)],
             targets.columns,
-            adapter.kernel(),
+            self._kernel,
             adapter.loss(),
             values,
             self.memory_limit * 2**20,
@@ -104,7 +108,7 @@ class _KernelMachine(Machine):
         self.n_iter_ = max(1, *(s.iterations for s in found))
         kept = X[support]
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else kept
-        self._kernel = self._adapter(self).kernel().with_bias()
+        self._kernel = self._kernel.with_bias()
         self._values = {n: values[n] for n in self._kernel.hyperparameters}
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -117,7 +121,8 @@ class _KernelMachine(Machine):
         else:
             if sparse.issparse(X) != sparse.issparse(self.support_vectors_):
                 X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
-            vectors, size = Points.of(self.support_vectors_), max(1, BLOCK // len(self.support_))
+            vectors = Points.of(self.support_vectors_, self.support_)
+            size = max(1, BLOCK // len(self.support_))
             back = [self._kernel.bias_back(vectors, line) for line in self.dual_coef_]
             centre, values = vectors.centre, self._values
             vectors = self._kernel.at(vectors, values)

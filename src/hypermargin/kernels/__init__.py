@@ -10,6 +10,7 @@ from typing import Any
 
 from .affine import Linear, Polynomial, Sigmoid
 from .base import Kernel
+from .compose import Product, Sum
 from .laplacian import Laplacian
 from .matern import Matern12, Matern32, Matern52
 from .precomputed import Precomputed
@@ -30,7 +31,9 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def make_kernel(name: Any, degree: float) -> Kernel:
-    """Return the kernel of that scikit-learn name, or say which names there are."""
+    """Return a kernel that is given, or that of a scikit-learn name; or say which there are."""
+    if isinstance(name, Kernel):
+        return name
     if not isinstance(name, str) or name not in KERNELS:
         raise ValueError(f"kernel={name!r} cannot be differentiated; use one of {sorted(KERNELS)}.")
     return Polynomial(degree) if name == "poly" else KERNELS[name]()
@@ -47,6 +50,8 @@ __all__ = [
     "Matern52",
     "Polynomial",
     "Precomputed",
+    "Product",
     "Sigmoid",
     "Stationary",
+    "Sum",
 ]

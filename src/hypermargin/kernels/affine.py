@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +15,9 @@ from .points import Points
 class Linear(Kernel):
     """K = x'z."""
 
+    def __init__(self, *, columns: Any = None):
+        self.columns = columns
+
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
     ) -> np.ndarray:
@@ -25,7 +27,7 @@ class Linear(Kernel):
         return points.square_norms
 
     def with_bias(self) -> Kernel:
-        return CentredLinear()
+        return CentredLinear(columns=self.columns)
 
 
 class CentredLinear(Linear):
@@ -83,15 +85,21 @@ class _Affine(Kernel):
             return Dimension(*self.coef0_range, "linear")
         mean = float(points.square_norms.mean())
         centre = 1.0 / mean if mean > 1e-150 else 1.0  # rows of zeros have no unit
-        return Dimension(1e-2 * centre, 1e2 * centre, "log")
+        return Dimension(1e-2 * centre, 1e2 * centre, "log", first="tied")
 
 
-@dataclass(frozen=True)
 class Polynomial(_Affine):
     """K = (gamma x'z + coef0)^degree."""
 
-    degree: float = 3
-    coef0_range: ClassVar[tuple[float, float]] = (0.0, 10.0)
+    coef0_range = (0.0, 10.0)
+
+    def __init__(
+        self, degree: float = 3, *, gamma: Any = "scale", coef0: float = 0.0, columns: Any = None
+    ):
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.columns = columns
 
     def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         return np.power(t, self.degree, out=out)
@@ -105,6 +113,11 @@ class Sigmoid(_Affine):
 
     definite = False
     coef0_range = (-2.0, 2.0)
+
+    def __init__(self, *, gamma: Any = "scale", coef0: float = 0.0, columns: Any = None):
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.columns = columns
 
     def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         return np.tanh(t, out=out)

@@ -3,19 +3,25 @@
 A kernel is a small class with two formulas.  `block` gives K(rows, cols); `pullback` gives, for a
 matrix M of the block's shape, the sums  sum_ij M_ij dK_ij / dtheta  for each hyperparameter theta,
 which is all that eq. (13) of keerthi-2006 asks of a kernel.
+
+Kernels are objects with parameters in scikit-learn's way, so that they can be cloned, changed and
+printed.  Hyperparameters that a search tunes are parameters as well, but all methods are given
+their values: one kernel serves many points of a search.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from .._core.space import Dimension, Params
+from .._core.space import Dimension, Labels, Params
 from .points import Points
 
 
-class Kernel:
+class Kernel(BaseEstimator):
     """K(x, z) and its derivatives with respect to `hyperparameters`.
 
     Examples
@@ -33,11 +39,54 @@ class Kernel:
     >>> block = Scaled().block(points, points, {"gamma": 0.5})
     >>> Scaled().pullback(points, points, block, np.ones((2, 2)), {"gamma": 0.5})
     {'gamma': 26.0}
+
+    Kernels add and multiply, and have factors:
+
+    >>> from hypermargin.kernels import RBF, Linear
+    >>> 0.5 * RBF(columns=[0, 1]) + Linear() * RBF()
+    Sum(kernels=[('rbf', RBF(columns=[0, 1])),
+                 ('product',
+                  Product(kernels=[('linear', Linear()), ('rbf', RBF())]))],
+        weights=[0.5, 1.0])
     """
 
-    hyperparameters: ClassVar[tuple[str, ...]] = ()
-    widths: ClassVar[tuple[str, ...]] = ()  # those that may have an entry for each feature
-    definite: ClassVar[bool] = True  # whether its matrices have no eigenvalue below zero
+    hyperparameters: tuple[str, ...] = ()
+    widths: tuple[str, ...] = ()  # those that may have an entry for each feature
+    definite: bool = True  # whether its matrices have no eigenvalue below zero
+
+    def values(self) -> Params:
+        """Return what hyperparameters are set to; those that are read off the data are strings."""
+        return {n: getattr(self, n) for n in self.hyperparameters if hasattr(self, n)}
+
+    def read_off(self, name: str, points: Points) -> float:
+        """Return a hyperparameter that is not set to a number, for these training rows."""
+        dimension = self.dimension(name, points)
+        return dimension.from_scaled(float(np.mean(dimension.first_look)))
+
+    @property
+    def arrays(self) -> Mapping[str, Labels]:
+        """The hyperparameters with an entry for each of something that the kernel has."""
+        return {}
+
+    def ard_of(self, name: str) -> Any:
+        """Return whether each feature has its own width: False, True, "always", or groups."""
+        return getattr(self, "ard", False)
+
+    def columns_of(self, name: str, n_features: int) -> np.ndarray:
+        """Return the numbers of the columns that a hyperparameter has an entry for."""
+        return np.arange(n_features)
+
+    # what sums and products are; set by `compose`, which knows them and this class
+    added: ClassVar[Callable[[Kernel, Any], Any]]
+    multiplied: ClassVar[Callable[[Kernel, Any], Any]]
+
+    def __add__(self, other: Any) -> Kernel:
+        return Kernel.added(self, other)
+
+    def __mul__(self, other: Any) -> Kernel:
+        return Kernel.multiplied(self, other)
+
+    __rmul__ = __mul__
 
     def check(self, points: Points) -> None:
         """Raise a ValueError that says what to do, if the kernel is not for such data.

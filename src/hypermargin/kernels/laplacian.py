@@ -68,7 +68,7 @@ class ExponentialSum(Kernel):
         sums = pair_sums(self.kind, few, few)[np.triu_indices(len(few), 1)]
         centre = 1.0 / middle_of(sums, 0.0)
         usual = (centre / 10, centre * 10)
-        return Dimension(1e-3 * centre, 1e2 * centre, "log", drift=0.2, usual=usual)
+        return Dimension(1e-3 * centre, 1e2 * centre, "log", drift=0.2, usual=usual, first="tied")
 
 
 class Laplacian(ExponentialSum):

@@ -33,11 +33,20 @@ class Points:
     def __len__(self) -> int:
         return len(self.index)
 
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.X.dtype)
+
     def take(self, rows: Any) -> Points:
         taken = Points(self.X[rows], self.index[rows], self.centre)
         if "lifted" in vars(self):
             vars(taken)["lifted"] = self.lifted[rows]
         return taken
+
+    def of_columns(self, numbers: np.ndarray) -> Points:
+        """Return the points with some of the features."""
+        centre = self.centre[numbers] if np.ndim(self.centre) else self.centre
+        return Points(self.X[:, numbers], self.index, centre)
 
     def stretched(self, factors: np.ndarray) -> Points:
         """Return the points with every feature multiplied by its factor."""

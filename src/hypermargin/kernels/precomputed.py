@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._core.space import Params
@@ -10,9 +12,15 @@ from .points import Points, copied
 
 
 class Precomputed(Kernel):
-    """X is the kernel matrix itself."""
+    """X is the kernel matrix itself.
+
+    Several matrices, side by side, are told apart by their `columns`.
+    """
 
     definite = False  # nobody knows
+
+    def __init__(self, *, columns: Any = None):
+        self.columns = columns
 
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None

@@ -14,7 +14,7 @@ from ..problems.base import MANY
 from .base import Curve, Method
 from .objective import Level, Objective
 from .optimisers import Asked, Found, Optimiser, choose_optimiser
-from .widths import Shared, free, widths_of
+from .widths import Shared, free
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Descent(Method):
         levels = nested_rows(objective.prepared, self.schedule, objective.rng)
         if not len(objective.space):  # nothing but listed values: a point of a grid
             objective(np.empty(0))
-        elif not widths_of(objective):
+        elif objective.space.tied is None:
             self.descend(objective, levels)
         else:
             with objective.at_most(int(self.schedule.share * objective.max_evals)):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.space import FeatureArray, Space
+from .._core.space import FeatureArray, Tied
 from .objective import Level, Objective
 from .optimisers import Optimiser
 
@@ -27,13 +27,15 @@ BOLD = 10.0  # the cost of a start that fits the labels closely, in units of its
 
 
 class Shared:
-    """An objective, or a level of one, with the same width for all features."""
+    """An objective, or a level of one, while its space has few coordinates."""
 
     def __init__(self, of: Any, objective: Objective | None = None):
         self._of = of
         self._whole = objective or of
-        shared: tuple[Space, np.ndarray] = self._whole.space.shared
-        self.space, self._owner = shared
+        tied = self._whole.space.tied
+        assert isinstance(tied, Tied)
+        self._tied = tied
+        self.space = self._tied.space
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._of, name)
@@ -50,11 +52,11 @@ class Shared:
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self._of(self.full(theta))
-        return value, np.bincount(self._owner, gradient, minlength=len(theta))
+        return value, self._tied.pull(gradient)
 
     def full(self, theta: np.ndarray) -> np.ndarray:
-        """Return a point with a coordinate for each feature."""
-        return np.asarray(theta)[self._owner]
+        """Return the point of the whole space."""
+        return self._tied.full(np.asarray(theta))
 
 
 class Enough(Exception):

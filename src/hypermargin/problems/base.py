@@ -150,6 +150,13 @@ def _where_minima_are(dimension: Dimension, K: np.ndarray, n_rows: int) -> Dimen
     return replace(dimension, low=min(dimension.low, usual[0]), usual=usual)
 
 
+def middle_of(dimension: Dimension | Sequence[Dimension]) -> Any:
+    """Return the middle of a range, or of those of an array."""
+    if isinstance(dimension, Dimension):
+        return dimension.from_scaled(dimension.middle)
+    return np.array([d.from_scaled(d.middle) for d in dimension])
+
+
 class Problem:
     """Folds, columns and a loss: what every way to cross-validate has in common.
 
@@ -347,7 +354,7 @@ class KernelProblem(Problem):
         at = np.linspace(0, len(design.rows) - 1, min(len(design.rows), 500)).astype(int)
         sample = design.points.take(at)
         found = {n: kernel.dimension(n, sample) for n in names if n in kernel.hyperparameters}
-        middle = {name: d.from_scaled(d.middle) for name, d in found.items()}
+        middle = {name: middle_of(dimension) for name, dimension in found.items()}
         params = {**self.values, **design.fixed, **middle}
         sample = kernel.at(sample, params)
         K = kernel.block(sample, sample, params)

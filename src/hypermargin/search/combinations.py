@@ -14,7 +14,7 @@ from sklearn.metrics._scorer import _PassthroughScorer
 from sklearn.pipeline import Pipeline
 
 from .._core.ranges import entries, read_range, read_space
-from .._core.space import Dimension, FeatureArray, Hyperparameter, Space
+from .._core.space import Dimension, FeatureArray, Hyperparameter, Labels, Shares, Space
 from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.folds import Split, trainable
@@ -44,10 +44,14 @@ class Combination:
         model = self.model
         _, own = split_params(model, fit_params)
         checked, _, targets, values = check_inputs(model, X, y, own)
+
+        def features(own: str) -> Labels:
+            return features_of(X, checked.shape[1], model.adapter.kernel_on(X), own)
+
         for name, spec in self.ranges.items():
             if model.transformers is None or not model.is_by_feature(name, spec):
                 # says which label is unknown
-                model.chosen(name, spec, targets, values, lambda: features_of(X, checked.shape[1]))
+                model.chosen(name, spec, targets, values, features)
         self.method(asked, targets)
         if "threshold" in model.bare({**self.listed, **self.ranges}):
             check_threshold(targets)
@@ -75,7 +79,7 @@ class Combination:
         """Return the space, with ranges that suit the data where none are given."""
         model, values = self.model, prepared.problem.values
         chosen = [
-            model.chosen(name, spec, prepared.targets, values, lambda: prepared.features)
+            model.chosen(name, spec, prepared.targets, values, prepared.features)
             for name, spec in self.ranges.items()
         ]
         defaults = default_dimensions(prepared, {h.own: h.is_whole for h, _ in chosen})
@@ -84,7 +88,11 @@ class Combination:
             place, default, sign = f"space[{h.name!r}]", defaults[h.own], model.sign(h.name)
             if isinstance(h, FeatureArray):  # a feature may have next to no part in the distances
                 default = replace(default, low=NO_PART * default.low)
-            return replace(h, ranges=tuple(read_range(place, s, default, sign) for s in specs))
+            each = default if isinstance(default, list) else [default] * len(specs)
+            ranges = (read_range(place, s, d, sign) for s, d in zip(specs, each))
+            h = replace(h, ranges=tuple(ranges))
+            # what all kernels have in common is C's
+            return Shares(**vars(h)) if model.is_by_kernel(h.name) and h.is_whole else h
 
         return Space(tuple(ranged(h, specs) for h, specs in chosen))
 
@@ -160,7 +168,7 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]
                 raise
             combinations.append(Refused(listed, whole, error))
             continue
-        tunable = {n: spec for n, spec in ranges.items() if n in model.tunable}
+        tunable = {n: model.meant(n, spec) for n, spec in ranges.items() if n in model.tunable}
         for name, spec in tunable.items():
             by_feature = model.is_by_feature(name, spec)
             if by_feature and isinstance(spec, str) and spec not in EACH:

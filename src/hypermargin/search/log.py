@@ -96,7 +96,7 @@ class Log:
         assert run.prepared is not None
         gradient, norm = None, np.nan
         if visit.gradient is not None:
-            gradient = run.space.flat(visit.gradient)
+            gradient = run.space.slopes(visit.params, visit.gradient)
             norm = float(np.linalg.norm(run.space.pull(visit.params, visit.gradient)))
         record = Record(
             number, visit.theta, visit.value, gradient, norm, visit.n_rows, visit.seconds,

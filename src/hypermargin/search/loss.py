@@ -290,7 +290,7 @@ class CrossValidationLoss:
             labels.check_number_of(place, given)
             given = dict(zip(labels.names, given, strict=True))
         found, each = model.chosen(
-            name, given, prepared.targets, prepared.problem.values, lambda: prepared.features
+            name, given, prepared.targets, prepared.problem.values, prepared.features
         )
         for value in each if by_part or model.is_by_feature(name, given) else ():
             _check_number(place, value, positive=True)

@@ -41,7 +41,7 @@ class Features:
         self.kernel, self.params, self.bias = kernel, params, bias
         self.workers = workers
         self.budget = budget or Budget()
-        self.dtype = np.dtype(points.X.dtype)
+        self.dtype = points.dtype
         n, row_bytes = len(points), self.dtype.itemsize * len(landmarks)
         self._size = size = max(64, BLOCK_BYTES // row_bytes)
         self._chunks = [slice(i, min(i + size, n)) for i in range(0, n, size)]

@@ -244,7 +244,7 @@ class _Group:
             self.points = self.points.take(kept)
         self.rows = design.rows[kept]
         self.params = {**problem.values, **design.fixed, **params}
-        self.points = problem.kernel.at(self.points, self.params)
+        self.given, self.points = self.points, problem.kernel.at(self.points, self.params)
         self.jobs = problem._jobs(number, group)
         self.test_rows, self.test = {}, {}
         for f in design.folds:  # a row may be listed twice, and may be in the training part too
@@ -391,7 +391,7 @@ class _Group:
     def outputs_at(self, job: tuple[int, int], rows: np.ndarray) -> np.ndarray:
         at = np.searchsorted(self.rows, rows)
         k = self.jobs.index(job)
-        return self.points.tied(self.newton.outputs[at, k] + self.offsets[k], at)
+        return self.given.tied(self.newton.outputs[at, k] + self.offsets[k], at)
 
     def pullback(self, delta: Sequence[np.ndarray]) -> Params:
         """Turn gradients on the outputs of all folds into gradients on the hyperparameters."""
