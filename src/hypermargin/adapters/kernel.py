@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +14,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from .._core.space import Params
 from ..kernels import make_kernel
 from ..kernels.base import Kernel
 from ..losses.base import Loss
@@ -29,6 +31,7 @@ from .base import (
     WeightedClasses,
     read_classes,
 )
+from .classes import OneAgainstRest
 
 
 class _Libsvm(Adapter):
@@ -144,6 +147,26 @@ class KernelSVCAdapter(OwnKnobs, SVCAdapter):
     """As SVC, with the losses, costs, margins and threshold of our own classifier."""
 
     takes_widths = True
+
+    def __new__(cls, machine: Any, tuned: Iterable[str] = ()) -> KernelSVCAdapter:
+        """Return the adapter of pairs of classes, or of one class against the rest."""
+        rest = cls is KernelSVCAdapter and machine.multi_class == "ovr"
+        return super().__new__(_KernelOneAgainstRest if rest else cls)
+
+    def values_by_part(self, targets: Targets) -> Params:
+        given = self.machine.machine_cost
+        if given is not None and "machine_cost" not in self.by_part:
+            raise ValueError(
+                f"machine_cost={given!r} is for machines of one class against the rest; use "
+                "multi_class='ovr'."
+            )
+        return super().values_by_part(targets)
+
+
+class _KernelOneAgainstRest(OneAgainstRest, KernelSVCAdapter):
+    """With one machine for each class, which may have a cost of its own."""
+
+    by_part: ClassVar[dict[str, str]] = {**OwnKnobs.by_part, "machine_cost": "machine_cost"}
 
 
 class KernelSVRAdapter(OwnLosses, SVRAdapter):

@@ -142,7 +142,7 @@ class KernelSVC(KnobClassifier, _KernelMachine):
 
     Minimises ``|f|^2 / 2 + sum_i C w_i class_cost[y_i] loss(margin[y_i], f(x_i))``, groups of rows
     having a factor `group_cost` on C as well; with many classes there is one machine per pair of
-    them, as in :class:`~sklearn.svm.SVC`.
+    them, as in :class:`~sklearn.svm.SVC`, or one for each class against the rest.
 
     Parameters
     ----------
@@ -170,6 +170,10 @@ default="hinge"
         Factor on C for each class, in the order of `classes_`, or by label; None is 1 for all.
     margin : float, array-like or dict, default=1.0
         The margin that rows of a class are to have.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        With many classes, a machine for every pair of them, or one for each against the rest.
+    machine_cost : array-like or dict, default=None
+        With "ovr" and many classes, factor on C for the machine of each class: a C of its own.
     group_cost : dict, default=None
         Factors on C by the labels of groups of rows, 1 for those that it does not name; `fit` is
         told the groups as `cost_groups`.
@@ -187,7 +191,8 @@ default="hinge"
         Rows that have a coefficient in any machine.
     support_vectors_ : ndarray or sparse matrix of shape (n_support, n_features)
     dual_coef_ : ndarray of shape (n_machines, n_support)
-        Coefficients; a positive output speaks for the second class of a pair.
+        Coefficients; a positive output speaks for the second class of a pair, or for the class that
+        the machine tells from the rest.
     intercept_ : ndarray of shape (n_machines,)
     n_iter_ : int
     calibration_ : object or None
@@ -214,6 +219,8 @@ default="hinge"
     _parameter_constraints: ClassVar[dict] = {
         **_KernelMachine._parameter_constraints,
         **KnobClassifier.constraints,
+        "multi_class": [StrOptions({"ovo", "ovr"})],
+        "machine_cost": ["array-like", dict, None],
     }
 
     def __init__(
@@ -228,6 +235,8 @@ default="hinge"
         mu: float = 12.0,
         class_cost: Any = None,
         margin: Any = 1.0,
+        multi_class: str = "ovo",
+        machine_cost: Any = None,
         group_cost: Any = None,
         threshold: float = 0.0,
         tol: float = 1e-3,
@@ -242,6 +251,8 @@ default="hinge"
         self.mu = mu
         self.class_cost = class_cost
         self.margin = margin
+        self.multi_class = multi_class
+        self.machine_cost = machine_cost
         self.group_cost = group_cost
         self.threshold = threshold
         self.tol = tol

@@ -1,0 +1,63 @@
+"""Machines of many classes, one for each against the rest."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ..problems.base import Column
+from .base import Targets, WeightedClasses, read_classes
+
+
+class OneAgainstRest(WeightedClasses):
+    """Classifiers with one machine for each class, a positive output speaking for it."""
+
+    def targets(self, y: Any) -> Targets:
+        classes, numbers = read_classes(y)
+        everyone = np.ones(len(numbers), dtype=bool)
+        if len(classes) == 2:
+            column = Column(everyone, 2.0 * numbers - 1.0, {"class": numbers})
+            return Targets(numbers, classes, [column], 1.0)
+        columns = [
+            Column(
+                everyone,
+                np.where(numbers == k, 1.0, -1.0),
+                {"class": self.parts(numbers, k), "machine": np.full(len(numbers), k)},
+                (k,),
+            )
+            for k in range(len(classes))
+        ]
+        return Targets(numbers, classes, columns, 1.0)
+
+    def parts(self, numbers: np.ndarray, k: int) -> np.ndarray:
+        """Return the class whose hyperparameters rows have in the machine of class k."""
+        return numbers
+
+    def predict(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        if len(classes) == 2:
+            return classes[(outputs[:, 0] > 0).astype(int)]
+        return classes[outputs.argmax(axis=1)]
+
+    def decision_function(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
+        return outputs[:, 0] if len(classes) == 2 else outputs
+
+    def outputs(self, X: Any) -> np.ndarray:
+        found = self.machine.decision_function(X)
+        return found.reshape(len(found), -1)
+
+    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
+        found = outputs[:, known]
+        # two machines that tell the same two classes apart are each other's mirror image
+        return found if found.shape[1] > 2 else 0.5 * (found[:, 1:] - found[:, :1])
+
+    def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the differences of outputs: the class with the largest output wins all of its."""
+        n = outputs.shape[1]
+        if n == 1:
+            return outputs, None
+        T = np.zeros((n, n * (n - 1) // 2))
+        for p, (i, j) in enumerate(combinations(range(n), 2)):
+            T[i, p], T[j, p] = -1.0, 1.0
+        return outputs @ T, T
