@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_refused(data, options, message):
 
 def test_costs_of_machines_need_machines_of_classes(data):
     search = GradientSearchCV(KernelSVC(), {"machine_cost": None})
-    with pytest.raises(ValueError, match="^Invalid parameter 'machine_cost' in space"):
+    with pytest.raises(ValueError, match=r"^Invalid parameter 'machine_cost' in space"):
         search.fit(*data)
     X, y = make_data(2)
     with pytest.raises(ValueError, match="is for more than two classes"):
