@@ -8,6 +8,7 @@ from hypermargin.kernels import pairs
 from hypermargin.kernels.points import Points
 
 EXPONENT = 1.3
+W = np.linspace(0.3, 1.4, 11)  # widths
 FORMULAS = {
     pairs.ABSOLUTE: lambda x, z: np.abs(x - z),
     pairs.DIFFERENT: lambda x, z: (x != z).astype(float),
@@ -38,10 +39,10 @@ def values(n_features):
 def test_sums_are_those_of_the_formulas(kind, n_features, form):
     (X, Z), (points, rtol) = values(n_features), form
     expected = FORMULAS[kind](X[:, None], Z[None])
-    S = pairs.pair_sums(kind, points(X), points(Z), p=EXPONENT)
-    np.testing.assert_allclose(S, expected.sum(axis=2), rtol=rtol, atol=1e-12)
+    S = pairs.pair_sums(kind, points(X), points(Z), W[:n_features], p=EXPONENT)
+    np.testing.assert_allclose(S, expected @ W[:n_features], rtol=rtol, atol=1e-12)
     out = np.full(S.shape, np.nan, S.dtype)
-    assert pairs.pair_sums(kind, points(X), points(Z), out, EXPONENT) is out
+    assert pairs.pair_sums(kind, points(X), points(Z), W[:n_features], out, EXPONENT) is out
     np.testing.assert_array_equal(out, S)
     G = np.random.default_rng(1).normal(size=S.shape).astype(S.dtype)
     found = pairs.feature_sums(kind, points(X), points(Z), G, EXPONENT)
@@ -53,5 +54,5 @@ def test_sums_are_those_of_the_formulas(kind, n_features, form):
 def test_equal_rows_have_sums_of_zero(kind, form):
     X, _ = values(5)
     points = form[0](X + 0.1 * (X > 0))
-    sums = pairs.pair_sums(kind, points, points, p=EXPONENT)
+    sums = pairs.pair_sums(kind, points, points, 0.7, p=EXPONENT)
     assert np.abs(np.diagonal(sums)).max() < 1e-14

@@ -10,12 +10,16 @@ from typing import Any
 
 from .affine import Linear, Polynomial, Sigmoid
 from .base import Kernel
+from .categories import Categories
+from .chi2 import ExponentialChi2
 from .compose import Product, Sum
 from .laplacian import Laplacian
 from .matern import Matern12, Matern32, Matern52
 from .precomputed import Precomputed
+from .rational import RationalQuadratic
 from .rbf import RBF
 from .stationary import Stationary
+from .tanimoto import MinMax, Tanimoto
 
 KERNELS: dict[str, type[Kernel]] = {
     "linear": Linear,
@@ -26,8 +30,14 @@ KERNELS: dict[str, type[Kernel]] = {
     "matern12": Matern12,
     "matern32": Matern32,
     "matern52": Matern52,
+    "chi2": ExponentialChi2,
+    "categories": Categories,
+    "tanimoto": Tanimoto,
+    "minmax": MinMax,
     "precomputed": Precomputed,
 }
+# those with hyperparameters that estimators do not have; they are given as objects
+OBJECTS: tuple[type[Kernel], ...] = (RationalQuadratic,)
 
 
 def make_kernel(name: Any, degree: float) -> Kernel:
@@ -41,17 +51,23 @@ def make_kernel(name: Any, degree: float) -> Kernel:
 
 __all__ = [
     "KERNELS",
+    "OBJECTS",
     "RBF",
+    "Categories",
+    "ExponentialChi2",
     "Kernel",
     "Laplacian",
     "Linear",
     "Matern12",
     "Matern32",
     "Matern52",
+    "MinMax",
     "Polynomial",
     "Precomputed",
     "Product",
+    "RationalQuadratic",
     "Sigmoid",
     "Stationary",
     "Sum",
+    "Tanimoto",
 ]

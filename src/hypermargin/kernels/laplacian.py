@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from .._core.space import Dimension, Params
 from .base import Kernel, total
 from .pairs import ABSOLUTE, feature_sums, pair_sums
 from .points import Points
-from .stationary import by_width, factor_of, middle_of
+from .stationary import middle_of
 
 TINY = 1e-300  # what the logarithm of zero is taken of
 
@@ -24,23 +24,15 @@ class ExponentialSum(Kernel):
     widths = ("gamma",)
     kind: ClassVar[int]
 
-    def sums(
-        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Return what the exponential is taken of, without its sign."""
-        S = pair_sums(self.kind, rows, cols, out)
-        S *= S.dtype.type(factor_of(params))
-        return S
-
-    def by_feature(self, rows: Points, cols: Points, G: np.ndarray) -> np.ndarray:
-        """Return the sums of G times gamma_j s(x_j, z_j), for each feature."""
-        return feature_sums(self.kind, rows, cols, G)
+    def __init__(self, gamma: Any = "scale", *, ard: Any = False, columns: Any = None):
+        self.gamma = gamma
+        self.ard = ard
+        self.columns = columns
 
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
     ) -> np.ndarray:
-        exponent = self.sums(rows, cols, params, out)
-        np.negative(exponent, out=exponent)
+        exponent = pair_sums(self.kind, rows, cols, np.negative(params["gamma"]), out)
         if exponent.dtype == np.float32 and exponent.flags.c_contiguous:
             exp_below_zero(exponent)
             return exponent
@@ -49,12 +41,21 @@ class ExponentialSum(Kernel):
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
         return np.ones(len(points))
 
+    def single_error(self, points: Points, params: Params) -> float:
+        if sparse.issparse(points.X):
+            return float(np.inf)  # loops over entries are as fast in double precision
+        # sums are as exact as the values that they are of; far-out rows count little
+        widths = np.broadcast_to(params["gamma"], points.X.shape[1])
+        sizes = np.abs(points.X) @ widths
+        eps = float(np.finfo(np.float32).eps)
+        return eps * (float(sizes.mean()) + 0.01 * float(sizes.max()))
+
     def pullback(
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
     ) -> Params:
         gamma = params["gamma"]
         if np.ndim(gamma):
-            return {"gamma": by_width(self.by_feature(rows, cols, -M * block), gamma)}
+            return {"gamma": feature_sums(self.kind, rows, cols, -M * block)}
         if block.dtype == np.float32:  # the sum is -log K
             return {"gamma": sum_of_logs(M, block) / gamma}
         logs = np.maximum(block, TINY)
@@ -65,7 +66,7 @@ class ExponentialSum(Kernel):
     def dimension(self, name: str, points: Points) -> Dimension:
         # as with all kernels of distances, the width follows those between the data
         few = points.take(np.linspace(0, len(points) - 1, min(len(points), 400)).astype(int))
-        sums = pair_sums(self.kind, few, few)[np.triu_indices(len(few), 1)]
+        sums = pair_sums(self.kind, few, few, 1.0)[np.triu_indices(len(few), 1)]
         centre = 1.0 / middle_of(sums, 0.0)
         usual = (centre / 10, centre * 10)
         return Dimension(1e-3 * centre, 1e2 * centre, "log", drift=0.2, usual=usual, first="tied")
@@ -77,16 +78,4 @@ class Laplacian(ExponentialSum):
     kind = ABSOLUTE
 
     def at(self, points: Points, params: Params) -> Points:
-        gamma, is_sparse = params["gamma"], sparse.issparse(points.X)
-        if is_sparse:
-            return points if np.ndim(gamma) == 0 else points.stretched(gamma)
-        # centred, as only differences matter, and those of small numbers have more digits
-        return Points((points.X - points.centre) * (gamma if np.ndim(gamma) else 1.0), points.index)
-
-    def single_error(self, points: Points, params: Params) -> float:
-        if sparse.issparse(points.X):
-            return float(np.inf)  # loops over entries are as fast in double precision
-        # the sums of differences are as exact as the values; far-out rows count little
-        sizes = np.abs(points.X).sum(axis=1)
-        unit = float(np.finfo(np.float32).eps) * factor_of(params)
-        return unit * (float(sizes.mean()) + 0.01 * float(sizes.max()))
+        return points.centred

@@ -1,9 +1,9 @@
 """Sums over features of a function of two values, in compiled loops.
 
-Kernels that are no functions of inner products need  S_ik = sum_j s(x_ij, z_kj),  and for widths of
-features  sum_ik G_ik s(x_ij, z_kj)  for every j.  Columns are read feature by feature, so that the
-innermost loop runs over neighbours in memory.  Every s(0, 0) is zero, so that of
-sparse rows only entries count.
+Kernels that are no functions of inner products need  S_ik = sum_j w_j s(x_ij, z_kj),  and for their
+widths  sum_ik G_ik s(x_ij, z_kj)  for every feature j.  Columns are read feature by feature, so that
+the innermost loop runs over neighbours in memory.  Every s(0, 0) is zero, so that of sparse rows only
+entries count.
 """
 
 from __future__ import annotations
@@ -22,16 +22,23 @@ FAST = {"contract", "nsz", "reassoc", "arcp"}  # all of fastmath, but what is no
 
 
 def pair_sums(
-    kind: int, rows: Points, cols: Points, out: np.ndarray | None = None, p: float = 1.0
+    kind: int,
+    rows: Points,
+    cols: Points,
+    widths: Any,
+    out: np.ndarray | None = None,
+    p: float = 1.0,
 ) -> np.ndarray:
-    """Return S, written to `out` if that is given."""
+    """Return S, written to `out` if that is given; `widths` is one number, or one per feature."""
     X, dtype = rows.X, rows.X.dtype
     S = np.empty((len(rows), len(cols)), dtype) if out is None else out
-    S[:] = 0
     if sparse.issparse(X):
-        _add_sparse(kind, p, X.shape[1], *_parts(rows), *_parts(cols), S)
-    else:
-        _add(_dense(kind, dtype), dtype.type(p), X, cols.columns, S)
+        w = np.broadcast_to(np.asarray(widths, dtype=float), X.shape[1])
+        _add_sparse(kind, p, np.ascontiguousarray(w), *_parts(rows), *_parts(cols), S)
+        return S
+    S[:] = 0
+    w = np.ascontiguousarray(np.broadcast_to(np.asarray(widths, dtype=dtype), X.shape[1]))
+    _add(_dense(kind, dtype), dtype.type(p), w, X, cols.columns, S)
     return S
 
 
@@ -41,17 +48,11 @@ def feature_sums(
     """Return sum_ik G_ik s(x_ij, z_kj) for every feature j."""
     X, dtype = rows.X, rows.X.dtype
     found = np.zeros(X.shape[1])
+    G = np.ascontiguousarray(G, dtype)
     if sparse.issparse(X):
         _sum_sparse(kind, p, *_parts(rows), *_parts(cols), G, found)
     else:
-        _sum(
-            _dense(kind, dtype),
-            dtype.type(p),
-            X,
-            cols.columns,
-            np.ascontiguousarray(G, dtype),
-            found,
-        )
+        _sum(_dense(kind, dtype), dtype.type(p), X, cols.columns, G, found)
     return found
 
 
@@ -64,56 +65,60 @@ def _parts(points: Points) -> tuple[Any, Any, Any]:
 
 
 @compiled
-def _add(kind, p, X, Zt, S):
-    """Add sum_j s(x_ij, z_kj) to S_ik; `Zt` has a row for each feature."""
+def _add(kind, p, w, X, Zt, S):
+    """Add sum_j w_j s(x_ij, z_kj) to S_ik; `Zt` has a row for each feature."""
     whole = X.shape[1] - X.shape[1] % 4 if kind <= DIFFERENT else 0
     for start in range(0, S.shape[1], STRIP):
         stop = min(S.shape[1], start + STRIP)
         for j in range(0, whole, 4):
             for i in range(S.shape[0]):
                 _add_four(
-                    kind, X[i, j], X[i, j + 1], X[i, j + 2], X[i, j + 3], Zt[j, start:stop],
+                    kind, w[j], w[j + 1], w[j + 2], w[j + 3],
+                    X[i, j], X[i, j + 1], X[i, j + 2], X[i, j + 3], Zt[j, start:stop],
                     Zt[j + 1, start:stop], Zt[j + 2, start:stop], Zt[j + 3, start:stop],
                     S[i, start:stop],
                 )  # fmt: skip
         for j in range(whole, X.shape[1]):
             for i in range(S.shape[0]):
-                _add_one(kind, p, X[i, j], Zt[j, start:stop], S[i, start:stop])
+                _add_one(kind, p, w[j], X[i, j], Zt[j, start:stop], S[i, start:stop])
 
 
 @compiled(fastmath=FAST)
-def _add_four(kind, v, w, x, y, a, b, c, d, S):
-    """Add what four features say, so as to touch S less."""
+def _add_four(kind, f, g, h, i, v, w, x, y, a, b, c, d, S):
+    """Add what four features say, so as to touch S less; the first four are their widths."""
     if kind == ABSOLUTE:
         for k in range(S.shape[0]):
-            S[k] += (abs(v - a[k]) + abs(w - b[k])) + (abs(x - c[k]) + abs(y - d[k]))
+            S[k] += (f * abs(v - a[k]) + g * abs(w - b[k])) + (
+                h * abs(x - c[k]) + i * abs(y - d[k])
+            )
     else:
-        none, one = S.dtype.type(0), S.dtype.type(1)
+        none = S.dtype.type(0)
         for k in range(S.shape[0]):
-            S[k] += (none if v == a[k] else one) + (none if w == b[k] else one)
-            S[k] += (none if x == c[k] else one) + (none if y == d[k] else one)
+            S[k] += ((none if v == a[k] else f) + (none if w == b[k] else g)) + (
+                (none if x == c[k] else h) + (none if y == d[k] else i)
+            )
 
 
 @compiled(fastmath=FAST)
-def _add_one(kind, p, x, z, S):
-    none, one = S.dtype.type(0), S.dtype.type(1)
+def _add_one(kind, p, w, x, z, S):
+    none = S.dtype.type(0)
     if kind == ABSOLUTE:
         for k in range(S.shape[0]):
-            S[k] += abs(x - z[k])
+            S[k] += w * abs(x - z[k])
     elif kind == DIFFERENT:
         for k in range(S.shape[0]):
-            S[k] += none if x == z[k] else one
+            S[k] += none if x == z[k] else w
     elif kind == CHI2:
         for k in range(S.shape[0]):
             d, both = x - z[k], x + z[k]
-            S[k] += d * d / both if both > 0 else none
+            S[k] += w * (d * d / both) if both > 0 else none
     elif kind == SINGLE_POWER:
         for k in range(S.shape[0]):
             d = np.float32(abs(x - z[k]))
-            S[k] += single_exp2(np.float32(p) * single_log2(d)) if d > 0 else none
+            S[k] += w * single_exp2(np.float32(p) * single_log2(d)) if d > 0 else none
     else:
         for k in range(S.shape[0]):
-            S[k] += abs(x - z[k]) ** p
+            S[k] += w * abs(x - z[k]) ** p
 
 
 @compiled
@@ -161,25 +166,26 @@ def _pair(kind, p, x, z):
 
 
 @compiled
-def _add_sparse(kind, p, n_features, X, X_at, X_from, Z, Z_at, Z_from, S):
-    """Do what `_add` does: entries alone, and what pairs of them differ from that."""
-    row = np.zeros(n_features)
+def _add_sparse(kind, p, w, X, X_at, X_from, Z, Z_at, Z_from, S):
+    """Set S to the sums: entries alone, and what pairs of them differ from that."""
+    row = np.zeros(len(w))
     alone = np.zeros(len(Z_from) - 1)
     for k in range(len(alone)):
         for t in range(Z_from[k], Z_from[k + 1]):
-            alone[k] += _pair(kind, p, 0.0, float(Z[t]))
+            alone[k] += w[Z_at[t]] * _pair(kind, p, 0.0, float(Z[t]))
     for i in range(S.shape[0]):
         here = 0.0
         for t in range(X_from[i], X_from[i + 1]):
             row[X_at[t]] = X[t]
-            here += _pair(kind, p, float(X[t]), 0.0)
+            here += w[X_at[t]] * _pair(kind, p, float(X[t]), 0.0)
         for k in range(S.shape[1]):
             total = here + alone[k]
             for t in range(Z_from[k], Z_from[k + 1]):
                 x, z = row[Z_at[t]], float(Z[t])
                 if x != 0.0:
-                    total += _pair(kind, p, x, z) - _pair(kind, p, x, 0.0) - _pair(kind, p, 0.0, z)
-            S[i, k] = max(total, 0.0)
+                    less = _pair(kind, p, x, 0.0) + _pair(kind, p, 0.0, z)
+                    total += w[Z_at[t]] * (_pair(kind, p, x, z) - less)
+            S[i, k] = total
         for t in range(X_from[i], X_from[i + 1]):
             row[X_at[t]] = 0.0
 

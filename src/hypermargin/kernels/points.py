@@ -65,6 +65,13 @@ class Points:
         return single
 
     @cached
+    def centred(self) -> Points:
+        """The same points around zero, where differences have more digits; sparse ones stay."""
+        if sparse.issparse(self.X):
+            return self
+        return Points(self.X - self.centre, self.index)
+
+    @cached
     def columns(self) -> np.ndarray:
         """A row for each feature."""
         return np.ascontiguousarray(self.X.T)
