@@ -28,6 +28,13 @@ KERNEL_PARAMS = {
     "linear": {},
     "precomputed": {},
 }
+# What makes data of normal deviates that a kernel is for.
+SUITED = {
+    "chi2": np.abs,
+    "categories": np.round,
+    "tanimoto": lambda X: np.floor(2.0 * np.abs(X)),
+    "minmax": lambda X: np.floor(2.0 * np.abs(X)),
+}
 CLASSIFICATION = ("accuracy", "balanced_accuracy", "neg_log_loss")
 REGRESSION = ("neg_mean_squared_error", "r2", "neg_mean_absolute_error")
 
@@ -41,6 +48,11 @@ def make_data(n_classes: int, n: int = 60, d: int = 4, seed: int = 0):
         return X, f
     edges = np.quantile(f, np.linspace(0, 1, n_classes + 1)[1:-1])
     return X, np.searchsorted(edges, f)
+
+
+def suited(kernel: str, X: np.ndarray) -> np.ndarray:
+    """Return data like X that a kernel is for."""
+    return SUITED.get(kernel, np.asarray)(X)
 
 
 def imbalanced(n: int = 300, seed: int = 0):

@@ -2,7 +2,15 @@
 
 import numpy as np
 import pytest
-from helpers import KERNEL_PARAMS, central_difference, entries, entry, every_loss, make_data
+from helpers import (
+    KERNEL_PARAMS,
+    central_difference,
+    entries,
+    entry,
+    every_loss,
+    make_data,
+    suited,
+)
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
@@ -14,7 +22,7 @@ from hypermargin.adapters.model import ADAPTERS, SVCAdapter, read_model
 from hypermargin.criteria import CRITERIA
 from hypermargin.criteria.confusion import ExpectedCost, SmoothBalancedError, SmoothError
 from hypermargin.criteria.rowwise import SmoothAbsoluteError
-from hypermargin.kernels import KERNELS, make_kernel
+from hypermargin.kernels import KERNELS, OBJECTS, make_kernel
 from hypermargin.kernels.points import Points
 from hypermargin.losses.base import NAMELESS, Rows
 from hypermargin.methods.optimisers import OPTIMISERS
@@ -25,10 +33,14 @@ RNG = np.random.default_rng(0)
 # --- kernels
 
 
-@pytest.fixture(params=[k for k in KERNELS if k != "precomputed"])
+@pytest.fixture(
+    params=[*(k for k in KERNELS if k != "precomputed"), *(k.__name__ for k in OBJECTS)]
+)
 def kernel(request):
-    kernel = make_kernel(request.param, 3)
-    points = Points.of(np.random.default_rng(1).normal(size=(20, 4)))
+    kinds = {kind.__name__: kind for kind in OBJECTS}
+    given = kinds[request.param]() if request.param in kinds else request.param
+    kernel = make_kernel(given, 3)
+    points = Points.of(suited(request.param, np.random.default_rng(1).normal(size=(20, 4))))
     dimensions = {name: kernel.dimension(name, points) for name in kernel.hyperparameters}
     middle = {name: d.from_scaled(d.middle) for name, d in dimensions.items()}
     return request.param, kernel, KERNEL_PARAMS.get(request.param, middle)
@@ -39,7 +51,7 @@ def test_kernel_blocks_are_scikit_learns(kernel, form):
     name, ours, params = kernel
     if name not in PAIRWISE_KERNEL_FUNCTIONS and name != "rbf":
         pytest.skip("scikit-learn has no kernel of that name")
-    A, B = RNG.normal(size=(7, 4)), RNG.normal(size=(9, 4))
+    A, B = (suited(name, RNG.normal(size=(n, 4))) for n in (7, 9))
     expected = pairwise_kernels(A, B, metric=name, filter_params=True, degree=3, **params)
     rows, cols = Points.of(form(A)), Points.of(form(B))
     np.testing.assert_allclose(ours.block(rows, cols, params), expected, atol=1e-12)
@@ -52,8 +64,8 @@ def test_kernel_blocks_are_scikit_learns(kernel, form):
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
 def test_kernel_pullbacks_are_derivatives(kernel, form):
-    _, ours, params = kernel
-    rows, cols = Points.of(form(RNG.normal(size=(7, 4)))), Points.of(form(RNG.normal(size=(9, 4))))
+    kind, ours, params = kernel
+    rows, cols = (Points.of(form(suited(kind, RNG.normal(size=(n, 4))))) for n in (7, 9))
     M = RNG.normal(size=(7, 9))
     found = ours.pullback(rows, cols, ours.block(rows, cols, params), M, params)
     assert set(found) == set(ours.hyperparameters)
@@ -66,9 +78,9 @@ def test_kernel_pullbacks_are_derivatives(kernel, form):
 
 
 def test_kernels_propose_ranges(kernel):
-    _, ours, _ = kernel
+    kind, ours, _ = kernel
     for scale in (1e-3, 1.0, 1e3):
-        points = Points.of(scale * RNG.normal(size=(30, 4)))
+        points = Points.of(suited(kind, scale * RNG.normal(size=(30, 4))))
         for name in ours.hyperparameters:
             d = ours.dimension(name, points)
             assert d.low < d.high

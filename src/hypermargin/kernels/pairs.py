@@ -1,9 +1,9 @@
 """Sums over features of a function of two values, in compiled loops.
 
-Kernels that are no functions of inner products need  S_ik = sum_j w_j s(x_ij, z_kj),  and for their
-widths  sum_ik G_ik s(x_ij, z_kj)  for every feature j.  Columns are read feature by feature, so that
-the innermost loop runs over neighbours in memory.  Every s(0, 0) is zero, so that of sparse rows only
-entries count.
+Kernels that are no functions of inner products need  S_ik = sum_j w_j s(x_ij, z_kj),  and for
+their widths  sum_ik G_ik s(x_ij, z_kj)  for every feature j.  Columns are read feature by feature,
+so that the innermost loop runs over neighbours in memory.  Every s(0, 0) is zero, so that of sparse
+rows only entries count.
 """
 
 from __future__ import annotations

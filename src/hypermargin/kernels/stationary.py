@@ -23,7 +23,7 @@ from .points import Points, copied
 class Stationary(Kernel):
     """K = phi(d): `value` is phi, and `slope` its derivative."""
 
-    hyperparameters = ("gamma",)
+    hyperparameters: tuple[str, ...] = ("gamma",)
     widths = ("gamma",)
 
     def __init__(self, gamma: Any = "scale", *, ard: Any = False, columns: Any = None):
