@@ -112,6 +112,7 @@ def test_gradients_with_every_loss_of_regression(kind, loss, widths):
 # --- searches and refusals
 
 
+@pytest.mark.filterwarnings("error:The best kernel__alpha")
 @pytest.mark.parametrize("kind", [*KINDS, "tanimoto", "minmax"])
 def test_kernels_can_be_searched(kind):
     X, y = make_data(2, n=80)

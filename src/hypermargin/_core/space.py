@@ -39,7 +39,7 @@ class Dimension:
     than they are and cost time.  `usual` is where the best value mostly is, and where a search
     looks first.  `first` is what becomes of it while a search with many hyperparameters still has
     few: it is "free", "tied" to others of its kind, which move together, or "held" where it
-    usually is.
+    usually is.  `whole` says that nothing different lies beyond its ends.
     """
 
     low: float
@@ -49,6 +49,7 @@ class Dimension:
     lean: float = 0.0
     usual: tuple[float, float] | None = None
     first: str = "free"
+    whole: bool = False
 
     @property
     def unit(self) -> float:
@@ -410,9 +411,13 @@ class Space:
         return np.clip(theta + drift * np.log(ratio), *self.bounds.T)
 
     def on_bound(self, params: Params) -> list[tuple[str, float, float]]:
-        """Return what sits on its bound, to within a thousandth of a unit: name, value, bound."""
+        """Return what sits on its bound, to within a thousandth of a unit: name, value, bound.
+
+        Only bounds count beyond which there may be better values.
+        """
         flat = self.flat(params)
         near = np.abs(self._scaled(flat)[:, None] - self.bounds) < 1e-3
+        near[[d.whole for d in self.dimensions]] = False
         names = [name for h in self.hyperparameters for name in h.spelled]
         return [
             (names[k], float(flat[k]), float(self._ends[k, int(near[k, 1])]))

@@ -66,8 +66,8 @@ class RationalQuadratic(Stationary):
         return {"gamma": by_gamma, "alpha": by_alpha}
 
     def dimension(self, name: str, points: Points) -> Dimension:
-        if name == "alpha":  # from next to a logarithm up to what is hardly not Gaussian
-            return Dimension(0.05, 50.0, "log", usual=(0.3, 10.0))
+        if name == "alpha":  # with more it is the Gaussian kernel, to a hundredth
+            return Dimension(0.05, 50.0, "log", usual=(0.3, 10.0), whole=True)
         return super().dimension(name, points)
 
 
