@@ -316,7 +316,12 @@ def test_the_path_is_for_one_cost():
         (LinearClassifier(), {"group_cost": None}, {}, "group_cost needs.*cost_groups"),
         (LinearClassifier(), {"machine_cost": None}, {}, "machine_cost is for more than two"),
         (LinearClassifier(group_cost={"lab": 2.0}), None, {}, "group_cost needs.*cost_groups"),
-        (KernelSVC(), {"machine_cost": None}, {}, "'machine_cost'.*cannot be tuned by gradient here"),
+        (
+            KernelSVC(),
+            {"machine_cost": None},
+            {},
+            "'machine_cost'.*cannot be tuned by gradient here",
+        ),
         (LinearClassifier(), {"group_cost": {"sea": None}}, "source", "'sea'.*none of the groups"),
         (LinearClassifier(group_cost=[1, 2]), None, "source", "'group_cost'.*must be an instance"),
         (LinearClassifier(group_cost={"sea": 2}), None, "source", "'sea'.*none of the groups"),

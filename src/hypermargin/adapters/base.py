@@ -125,7 +125,8 @@ class Adapter:
     }
 
     linear: ClassVar[bool] = False  # whether it has no kernel
-    takes_widths: ClassVar[bool] = False  # whether gamma may be an array, one for each feature
+    takes_widths: ClassVar[bool] = False  # whether a kernel may have a width for each feature
+    holds_widths: ClassVar[bool] = False  # whether gamma of the estimator may be an array of them
     # whether, in a column of one class against the rest, the weights of all classes count
     weighs_others: ClassVar[bool] = True
 

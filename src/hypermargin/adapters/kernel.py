@@ -37,6 +37,8 @@ from .classes import OneAgainstRest
 class _Libsvm(Adapter):
     """What SVC and SVR have in common: gamma="scale" and "auto", tol, max_iter."""
 
+    takes_widths = True
+
     def gamma(self, X: Any) -> float:
         if not isinstance(self.machine.gamma, str):
             raise ValueError(
@@ -128,6 +130,7 @@ class SVRAdapter(SingleTarget, _Libsvm):
 
 class KernelRidgeAdapter(ManyTargets):
     estimator = KernelRidge
+    takes_widths = True
 
     def loss(self) -> Loss:
         return Squared()
@@ -146,7 +149,7 @@ class KernelRidgeAdapter(ManyTargets):
 class KernelSVCAdapter(OwnKnobs, SVCAdapter):
     """As SVC, with the losses, costs, margins and threshold of our own classifier."""
 
-    takes_widths = True
+    holds_widths = True
 
     def __new__(cls, machine: Any, tuned: Iterable[str] = ()) -> KernelSVCAdapter:
         """Return the adapter of pairs of classes, or of one class against the rest."""
@@ -172,4 +175,4 @@ class _KernelOneAgainstRest(OneAgainstRest, KernelSVCAdapter):
 class KernelSVRAdapter(OwnLosses, SVRAdapter):
     """As SVR, with the losses of our own regressor."""
 
-    takes_widths = True
+    holds_widths = True

@@ -22,6 +22,7 @@ from .._core.space import (
     Labels,
     Params,
 )
+from ..kernels import RBF
 from .base import Adapter, Targets
 from .kernel import KernelRidgeAdapter, SVCAdapter, SVRAdapter
 from .linear import (
@@ -159,11 +160,13 @@ class Model:
         own = adapter.own(bare)
         if adapter.linear or self.is_by_part(name) or own not in adapter.kernel().hyperparameters:
             return False
-        if not adapter.takes_widths or own not in adapter.kernel().widths:
-            kernel = f" with kernel={self.machine.kernel!r}" if adapter.takes_widths else ""
+        kernel = adapter.kernel()
+        # an estimator with one gamma has scaled features, which Gaussians of theirs are the same of
+        known = adapter.holds_widths or (adapter.takes_widths and isinstance(kernel, RBF))
+        if not known or own not in kernel.widths:
             raise ValueError(
-                f"{name}={given!r} is for KernelSVC and KernelSVR with a kernel of distances (rbf, "
-                f"laplacian, matern12, matern32, matern52); {type(self.machine).__name__}{kernel} "
+                f"{name}={given!r} is for kernels with widths: 'rbf' anywhere, others in KernelSVC "
+                f"and KernelSVR; {type(self.machine).__name__} with kernel={self.machine.kernel!r} "
                 f"has one {bare} for all features."
             )
         return True

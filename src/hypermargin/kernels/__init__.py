@@ -15,6 +15,7 @@ from .chi2 import ExponentialChi2
 from .compose import Product, Sum
 from .laplacian import Laplacian
 from .matern import Matern12, Matern32, Matern52
+from .outside import FunctionKernel, GaussianProcessKernel, check_kernel
 from .precomputed import Precomputed
 from .rational import RationalQuadratic
 from .rbf import RBF
@@ -55,6 +56,8 @@ __all__ = [
     "RBF",
     "Categories",
     "ExponentialChi2",
+    "FunctionKernel",
+    "GaussianProcessKernel",
     "Kernel",
     "Laplacian",
     "Linear",
@@ -70,4 +73,5 @@ __all__ = [
     "Stationary",
     "Sum",
     "Tanimoto",
+    "check_kernel",
 ]

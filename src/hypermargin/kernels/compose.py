@@ -22,8 +22,7 @@ from .._core.space import Dimension, Labels, Params
 from .base import Kernel, total
 from .points import Points
 
-LEAST = 1e-4  # the least weight of a kernel, in units of its usual one: next to none
-MOST = 1e2
+RANGE = 1e-4, 1e2  # of the weight of a kernel, in units of its usual one; the least is next to none
 
 
 @dataclass(frozen=True)
@@ -225,7 +224,8 @@ class Sum(Composite):
         parts = np.array([_variation(kernel, points) for _, kernel in self.checked()])
         usual = (1.0 / parts) / (1.0 / parts).sum()
         return [
-            Dimension(LEAST * w, MOST * w, "log", usual=(w / 3, 3 * w), first="held") for w in usual
+            Dimension(RANGE[0] * w, RANGE[1] * w, "log", usual=(w / 3, 3 * w), first="held")
+            for w in usual
         ]
 
     def ard_of(self, name: str) -> Any:

@@ -25,8 +25,19 @@ class Precomputed(Kernel):
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
     ) -> np.ndarray:
-        block = rows.X[:, cols.index]
+        block = rows.X[:, self._places(rows, cols)]
         return block if out is None else copied(block, out)
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
-        return np.asarray(points.X[np.arange(len(points)), points.index]).ravel().astype(float)
+        places = self._places(points, points)
+        return np.asarray(points.X[np.arange(len(points)), places]).ravel().astype(float)
+
+    def _places(self, rows: Points, cols: Points) -> np.ndarray:
+        """Return the columns of points, or say that X has none for them."""
+        width = rows.X.shape[1]
+        if len(cols) and cols.index.max() >= width:
+            raise ValueError(
+                f"a precomputed kernel has {width} columns and more rows than that; X must have a "
+                "square matrix in its columns."
+            )
+        return cols.index

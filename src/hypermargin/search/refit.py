@@ -191,7 +191,8 @@ class OwnSolver:
         values = {name: params[name] for name in problem.hyperparameters if name in params}
         # the machine has its costs by class in the weights
         values |= {n: np.ones_like(v) for n, v in problem.values.items() if n == "class_cost"}
-        if "gamma" in problem.hyperparameters:
+        # widths of features are in X as the machine gets it, not in the rows that we have
+        if "gamma" in problem.hyperparameters and not (shared and np.ndim(values.get("gamma", 0))):
             values["gamma"] = float(machine._gamma)
         # libsvm's tolerance is in the unit that targets have, ours in that of their spread
         tol = float(machine.tol) * min(1.0, 1.0 / prepared.targets.scale)

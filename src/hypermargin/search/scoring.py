@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.model_selection._validation import _score
@@ -26,6 +26,7 @@ from sklearn.utils.validation import _check_method_params
 
 from ..adapters.folds import Split
 from ..adapters.prepare import Prepared
+from ..adapters.scaling import with_params
 from ..criteria.base import Criterion
 from ..criteria.probability import Calibration, calibrated
 from ..problems.base import Evaluation
@@ -133,11 +134,11 @@ class Scoring:
         threshold = prepared.model.threshold
         if prepared.model.adapter.wraps_threshold:
             threshold = values.pop("threshold", threshold)
-        model = clone(prepared.model.whole).set_params(**values)
+        model, prefix = with_params(prepared.model.whole, values)
         X, y = _safe_split(model, self.X, self.y, train)
         fit_params = _check_method_params(self.X, params=dict(self.fit_params), indices=train)
         clock = time.perf_counter()
-        model.fit(X, y, **fit_params)
+        model.fit(X, y, **{prefix + name: value for name, value in fit_params.items()})
         if threshold is not None:
             model = with_threshold(model, threshold)
         return model, time.perf_counter() - clock

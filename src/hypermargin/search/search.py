@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.base import _fit_context, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import check_cv
@@ -29,6 +29,7 @@ from .._core.budget import Budget, one_blas_thread
 from .._core.warn import warn
 from ..adapters.folds import draw_folds
 from ..adapters.input import canonical
+from ..adapters.scaling import with_params
 from ..methods import Method, read_method
 from .calibrated import Calibrated
 from .combinations import (
@@ -408,7 +409,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         params = dict(self.best_params_)
         wrapped = "threshold" not in self.estimator.get_params()
         threshold = params.pop("threshold", None) if wrapped else None
-        best = clone(self.estimator).set_params(**clone(params, safe=False))
+        best, prefix = with_params(self.estimator, params)
+        fit_params = {prefix + name: value for name, value in fit_params.items()}
         on_landmarks = self.rank is not None
         fit_best(best, run, record, X, y, fit_params, on_landmarks, self.exact_refit, budget)
         self.calibration_, self.probability_cut_ = calibrate(best, run, record, threshold)

@@ -1,0 +1,316 @@
+"""Kernels from outside: scikit-learn's kernels of Gaussian processes, and functions of a user's.
+
+What they cannot differentiate is differentiated by central differences of the whole block in the
+logarithm of a hyperparameter: two more blocks for each, and exact to about nine digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from .._core.space import Dimension, Params
+from .base import Kernel, total
+from .compose import bound
+from .points import Points, copied
+
+STEP = 1e-5  # of a logarithm: where the errors of differences and of rounding are about equal
+
+
+class _Outside(Kernel):
+    """What is computed by others, in double precision, of dense rows."""
+
+    hyperparameters: tuple[str, ...]
+
+    def compute(self, X: np.ndarray, Z: np.ndarray, params: Params) -> np.ndarray:
+        raise NotImplementedError
+
+    def block(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        K = np.array(self.compute(_dense(rows), _dense(cols), params), dtype=float)
+        if K.shape != (len(rows), len(cols)):
+            raise ValueError(
+                f"{self!r} gives a block of the shape {K.shape} for {len(rows)} and {len(cols)} "
+                "rows; it must have an entry for each pair."
+            )
+        return K if out is None else copied(K, out)
+
+    def diagonal(self, points: Points, params: Params) -> np.ndarray:
+        X = _dense(points)
+        return np.array([self.compute(x[None], x[None], params)[0, 0] for x in X], dtype=float)
+
+    def single_error(self, points: Points, params: Params) -> float:
+        return np.inf  # it is computed in double precision
+
+    def pullback(
+        self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
+    ) -> Params:
+        X, Z = _dense(rows), _dense(cols)
+        return {name: self._slope(X, Z, M, params, name) for name in self.hyperparameters}
+
+    def _slope(self, X: np.ndarray, Z: np.ndarray, M: np.ndarray, params: Params, name: str) -> Any:
+        """Return the sums of M times the derivative of the block by one hyperparameter."""
+        value = np.asarray(params[name], dtype=float)
+        slopes = np.zeros(value.shape)
+        for k in np.ndindex(value.shape):
+            ends = []
+            for step in (STEP, -STEP):
+                moved = value.copy()
+                moved[k] *= np.exp(step)
+                at = moved if value.ndim else float(moved)
+                ends.append(self.compute(X, Z, params | {name: at}))
+            change = (ends[0] - ends[1]) / (2.0 * STEP * value[k])
+            slopes[k] = total(np.asarray(M, dtype=float), change)
+        return slopes if value.ndim else float(slopes)
+
+
+def _dense(points: Points) -> np.ndarray:
+    return points.X.toarray() if sparse.issparse(points.X) else np.asarray(points.X)
+
+
+class GaussianProcessKernel(_Outside):
+    """A kernel of scikit-learn's Gaussian processes.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        With the hyperparameters that it has; those that are fixed there stay as they are, the
+        others are tuned within their bounds.
+    columns : column selection, default=None
+        As in ColumnTransformer; None is all.
+
+    Notes
+    -----
+    The kernels of this package (`RBF`, `Matern52`, ...) are many times faster where both exist, and
+    have a width per feature at no cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import ExpSineSquared
+    >>> from hypermargin import GradientSearchCV, KernelSVR
+    >>> from hypermargin.kernels import GaussianProcessKernel
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> kernel = GaussianProcessKernel(ExpSineSquared(periodicity=2.5, periodicity_bounds="fixed"))
+    >>> y = np.sin(2 * np.pi / 2.5 * X[:, 0])
+    >>> search = GradientSearchCV(KernelSVR(kernel=kernel), cv=3).fit(X, y)
+    >>> search.best_score_ > 0.99
+    True
+    """
+
+    def __init__(self, kernel: Any, *, columns: Any = None):
+        self.kernel = kernel
+        self.columns = columns
+
+    @property
+    def _tuned(self) -> dict[str, Any]:
+        """Their hyperparameters that are not fixed, by our names."""
+        return {f"kernel__{h.name}": h for h in self.kernel.hyperparameters if not h.fixed}
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self._tuned)
+
+    @property
+    def widths(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(name for name, h in self._tuned.items() if h.n_elements > 1)
+
+    def ard_of(self, name: str) -> Any:
+        return "always" if name in self.widths else False
+
+    def values(self) -> Params:
+        own = self.kernel.get_params()
+        return {name: own[h.name] for name, h in self._tuned.items()}
+
+    def compute(self, X: np.ndarray, Z: np.ndarray, params: Params) -> np.ndarray:
+        own = {h.name: params[name] for name, h in self._tuned.items() if name in params}
+        return clone(self.kernel).set_params(**own)(X, Z)
+
+    def dimension(self, name: str, points: Points) -> Dimension:
+        bounds = np.atleast_2d(self._tuned[name].bounds)
+        return _around(self.values()[name], float(bounds[:, 0].max()), float(bounds[:, 1].min()))
+
+
+class FunctionKernel(_Outside):
+    """A kernel that is a function.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(X, Z, **params)`` returns the kernel values of all rows of X with all rows of Z.
+    params : dict, default=None
+        Hyperparameters of the function: positive numbers by name.  They are parameters of the
+        kernel, too.
+    product : callable, default=None
+        ``product(X, Z, M, **params)`` returns a dict with the sum of M times the derivative of the
+        block, for each hyperparameter.  Without it they are found by differences of blocks.
+        :func:`check_kernel` compares the two.
+    ranges : dict, default=None
+        Ranges (low, high) of hyperparameters; else a factor of 100 to both sides.
+    definite : bool, default=True
+        Whether its matrices have no eigenvalue below zero.
+    columns : column selection, default=None
+        As in ColumnTransformer; None is all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from hypermargin import GradientSearchCV, KernelSVC
+    >>> from hypermargin.kernels import FunctionKernel
+    >>> def cauchy(X, Z, gamma):
+    ...     return 1 / (1 + gamma * ((X[:, None] - Z) ** 2).sum(axis=2))
+    >>> kernel = FunctionKernel(cauchy, {"gamma": 0.1})
+    >>> search = GradientSearchCV(KernelSVC(kernel=kernel), cv=3).fit(*load_iris(return_X_y=True))
+    >>> sorted(search.best_params_)
+    ['C', 'kernel__gamma']
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        params: Mapping[str, float] | None = None,
+        *,
+        product: Callable[..., Mapping[str, float]] | None = None,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+        definite: bool = True,
+        columns: Any = None,
+    ):
+        self.function = function
+        self.params = params
+        self.product = product
+        self.ranges = ranges
+        self.definite = definite
+        self.columns = columns
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self.params or ())
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, and with `deep` those of the function as well.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+
+        Returns
+        -------
+        params : dict
+        """
+        return super().get_params(deep=False) | (dict(self.params or {}) if deep else {})
+
+    def set_params(self, **params: Any) -> FunctionKernel:
+        """Set parameters, those of the function included.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self : object
+        """
+        own = {name: params.pop(name) for name in list(params) if name in self.hyperparameters}
+        super().set_params(**params)
+        self.params = {**(self.params or {}), **own}
+        return self
+
+    def values(self) -> Params:
+        values = dict(self.params or {})
+        for name, value in values.items():
+            if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+                raise ValueError(
+                    f"params of FunctionKernel has {name}={value!r}; it must be positive."
+                )
+        return values
+
+    def compute(self, X: np.ndarray, Z: np.ndarray, params: Params) -> np.ndarray:
+        return np.asarray(self.function(X, Z, **{n: params[n] for n in self.hyperparameters}))
+
+    def pullback(
+        self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
+    ) -> Params:
+        if self.product is None:
+            return super().pullback(rows, cols, block, M, params)
+        own = {name: params[name] for name in self.hyperparameters}
+        found = dict(self.product(_dense(rows), _dense(cols), np.asarray(M, dtype=float), **own))
+        if found.keys() != own.keys():
+            raise ValueError(
+                f"product of FunctionKernel gives {sorted(found)}; it must give {sorted(own)}."
+            )
+        return {name: float(value) for name, value in found.items()}
+
+    def dimension(self, name: str, points: Points) -> Dimension:
+        value = self.values()[name]
+        low, high = (self.ranges or {}).get(name, (0.01 * value, 100.0 * value))
+        return _around(value, low, high)
+
+
+def _around(value: Any, low: float, high: float) -> Dimension:
+    """Return a range that is usually a factor of ten around a value."""
+    middle = float(np.clip(np.exp(np.mean(np.log(value))), low, high))
+    usual = max(low, middle / 10.0), min(high, middle * 10.0)
+    return Dimension(low, high, "log", usual=usual)
+
+
+def check_kernel(kernel: Kernel, X: Any, tol: float = 1e-4) -> float:
+    """Compare the derivatives of a kernel with central differences of its blocks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array-like of shape (n_samples, n_features)
+        Some rows that the kernel is for.
+    tol : float, default=1e-4
+        The largest relative error that is right.
+
+    Returns
+    -------
+    error : float
+        The largest relative error; a larger one than `tol` raises a ValueError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.kernels import RBF, check_kernel
+    >>> check_kernel(RBF(), np.random.default_rng(0).normal(size=(20, 3))) < 1e-6
+    True
+    """
+    given = np.asarray(X, dtype=float)[:200]
+    kernel, points = bound(kernel, given), Points.of(given)
+    values = kernel.values()
+    params = {n: values.get(n, "") for n in kernel.hyperparameters}
+    params = {n: kernel.read_off(n, points) if isinstance(v, str) else v for n, v in params.items()}
+    M = np.random.default_rng(0).normal(size=(len(points), len(points)))
+
+    def summed(at: Params) -> float:
+        placed = kernel.at(points, at)
+        return total(M, kernel.block(placed, placed, at))
+
+    placed, worst = kernel.at(points, params), 0.0
+    found = kernel.pullback(placed, placed, kernel.block(placed, placed, params), M, params)
+    for name, value in params.items():
+        flat = np.atleast_1d(np.asarray(value, dtype=float))
+        slopes = np.zeros(len(flat))
+        for k, entry in enumerate(flat):
+            step = STEP * max(abs(entry), STEP)
+            ends = [np.where(np.arange(len(flat)) == k, entry + s, flat) for s in (step, -step)]
+            up, down = (
+                summed({**params, name: e if np.ndim(value) else float(e[0])}) for e in ends
+            )
+            slopes[k] = (up - down) / (2.0 * step)
+        error = float(np.abs(slopes - found[name]).max() / max(np.abs(slopes).max(), 1e-12))
+        if not error <= tol:
+            raise ValueError(
+                f"the derivative of {type(kernel).__name__} by {name} is {found[name]!r}, while "
+                f"differences of its blocks give {slopes.tolist()!r}."
+            )
+        worst = max(worst, error)
+    return worst
