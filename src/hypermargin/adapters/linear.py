@@ -44,7 +44,7 @@ class LinearAdapter(Adapter):
         return float(self.machine.fit_intercept), 0.0
 
     def solver(self) -> str | None:
-        """Return "primal" or "dual" if the estimator says which, else None."""
+        """Return "primal", "dual" or "fista" if the estimator says which, else None."""
         return None
 
     def couples(self, targets: Targets) -> bool:
@@ -160,6 +160,17 @@ class LogisticRegressionAdapter(OneAgainstRest, LinearAdapter):
 
 class LinearClassifierAdapter(OwnKnobs, OneAgainstRest, _Liblinear):
     by_part: ClassVar[dict[str, str]] = {**OwnKnobs.by_part, "machine_cost": "machine_cost"}
+
+    def solver(self) -> str | None:
+        return None if self.machine.solver == "auto" else str(self.machine.solver)
+
+    def refuse(self) -> str | None:
+        if self.machine.solver == "fista" and self.loss().corners:
+            return (
+                f"solver='fista' and loss={self.machine.loss!r}, whose slope jumps; use "
+                "'smooth_hinge' or solver='auto'"
+            )
+        return None
 
     def install(self, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype) -> None:
         super().install(weights, n_iter, targets, dtype)

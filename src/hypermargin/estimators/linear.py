@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -40,7 +40,9 @@ class _LinearMachine(Machine):
         self._check_weight(weight, targets)
         adapter, rows = self._adapter(self), np.arange(X.shape[0])
         targets = targets.in_groups(cost_groups)
-        intercept, bias_penalty = adapter.intercept()
+        obstacle, (intercept, bias_penalty) = adapter.refuse(), adapter.intercept()
+        if obstacle is not None:
+            raise ValueError(f"{type(self).__name__} cannot be trained with {obstacle}.")
         problem = LinearCrossValidation(
             [Design(X, rows, ())],
             [],
@@ -51,6 +53,7 @@ class _LinearMachine(Machine):
             intercept=intercept,
             bias_penalty=bias_penalty,
             whole=Fold(rows[:0], weight),
+            solver=adapter.solver(),
         )
         found = problem.refit({}, Effort(self.tol))
         weights, made = np.array([s.weights for s in found]), max(s.iterations for s in found)
@@ -100,6 +103,9 @@ default="squared_hinge"
     intercept_scaling : float, default=1.0
         The constant that stands for the intercept among the features: the larger, the less the
         intercept is penalised.
+    solver : {"auto", "fista"}, default="auto"
+        How to train: by Newton's method or, with many features, coordinate descent; or by FISTA, as
+        Klatzer and Pock do, which is slower and not for ``loss="hinge"``.
     tol : float, default=1e-4
         Gradient to train to, relative to that of a machine that is zero; where there are many
         features, or the loss has corners, the duality gap.
@@ -131,6 +137,7 @@ default="squared_hinge"
         **_LinearMachine._parameter_constraints,
         **KnobClassifier.constraints,
         "machine_cost": ["array-like", dict, None],
+        "solver": [StrOptions({"auto", "fista"})],
     }
 
     def __init__(
@@ -146,6 +153,7 @@ default="squared_hinge"
         threshold: float = 0.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
+        solver: str = "auto",
         tol: float = 1e-4,
     ):
         self.C = C
@@ -158,6 +166,7 @@ default="squared_hinge"
         self.threshold = threshold
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.solver = solver
         self.tol = tol
 
 

@@ -27,7 +27,7 @@ CACHED = 2**14  # features whose weights, in eight lanes, stay in the processor'
 
 
 def choose_solver(asked: str | None, X: Any, corners: bool, path: bool = False) -> str:
-    """Return how machines on X are trained, where "primal", "dual" or nothing was asked for.
+    """Return how machines on X are trained, where "primal", "dual", "fista" or nothing was asked.
 
     "primal" is Newton's method, for few features, and "dual" coordinate descent, for many.  With
     few features Newton's method gives the machine that coordinate descent tends to, and goes all
@@ -35,6 +35,8 @@ def choose_solver(asked: str | None, X: Any, corners: bool, path: bool = False) 
     "truncated", with LIBLINEAR's steps, but where corners or so many features forbid it that only
     dual=False asks for it.
     """
+    if asked == "fista":
+        return asked
     few, slow = X.shape[1] < FEW, sparse.issparse(X) and X.shape[1] > CACHED
     if path and not corners and (asked == "primal" or (asked is None and not slow)):
         return "truncated"
@@ -65,6 +67,7 @@ class Bundle:
         self.corners = loss.has_corners
         solver = solver or choose_solver(None, matrix.X, self.corners)
         self.truncated, self.dual = solver == "truncated", solver == "dual"
+        self.fista = solver == "fista"
         self.system = self._system()
         self.converged, self.still, self.iterations = True, False, 0
         self.unfinished = np.zeros_like(self.used)  # which lanes Newton's method has given up

@@ -35,6 +35,9 @@ from .systems import FEW
 SINGLE_TOL = 1e-5  # tolerances from which single precision is enough
 EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
 FINISH = 1e-3  # Newton's method has this much more for a step or two
+# steps of the one are few and long, so that their number hangs on all digits, and those of the other
+# end where rounding hides what they gain
+DOUBLE = ("truncated", "fista")
 ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
 
 
@@ -70,7 +73,7 @@ class LinearCrossValidation(Problem):
         1 if the bias is penalised like a weight, 0 if it is not.
     whole : Fold, optional
         All rows in training, for a machine that is trained on them beside the folds.
-    solver : {"primal", "dual"}, optional
+    solver : {"primal", "dual", "fista"}, optional
         How machines are trained, if that is not to be chosen by their shape.
     part : class
         What trains some machines side by side: a `Part`.
@@ -214,7 +217,7 @@ class LinearCrossValidation(Problem):
     ) -> list[Part]:
         """Return the machines of a design and some folds, those side by side together."""
         solver = self.solver_of(number, path)
-        if solver == "truncated":  # steps are few and long: their number hangs on all digits
+        if solver in DOUBLE:
             dtype = np.float64
         return [
             self.part(self, number, jobs, params, dtype, rows, budget, solver)
@@ -291,7 +294,7 @@ class LinearCrossValidation(Problem):
         """Train on all rows, which the problem knows, in double precision."""
         tol, budget = effort.tol, effort.budget
         alone = self._parts(0, [WHOLE], params, budget)
-        if alone[0].matrix.width <= FEW and not self.loss.corners:
+        if alone[0].matrix.width <= FEW and not self.loss.corners and self.solver != "fista":
             tol *= FINISH
         with one_blas_thread():
             self.workers.map(lambda part: part.train(tol, warm or {}), alone, budget)

@@ -7,12 +7,14 @@ import numpy as np
 from .bundle import Bundle
 from .corners import sharpen
 from .descent import Descent
+from .fista import fista
 from .newton import newton
 
 SHORTEST = 1e-6  # gradient in double precision
 STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
 MOST_STEPS, ROUGH_STEPS, MOST_TRUNCATED = 50, 15, 1000  # of Newton's method
 MOST_SWEEPS, ROUGH_SWEEPS = 300, 20  # of coordinate descent
+MOST_FISTA, ROUGH_FISTA = 20_000, 200  # steps of FISTA
 
 
 def train(
@@ -36,6 +38,8 @@ def train(
     if bundle.truncated:
         newton(bundle, tol * balance, MOST_TRUNCATED, halve=True)
         bundle.still = bundle.iterations == 0
+    elif bundle.fista:
+        fista(bundle, tol * balance, ROUGH_FISTA if rough else MOST_FISTA)
     elif bundle.dual:
         Descent(bundle).run(tol, float(np.min(balance)), sweeps)
     elif bundle.corners:
