@@ -35,8 +35,8 @@ from .systems import FEW
 SINGLE_TOL = 1e-5  # tolerances from which single precision is enough
 EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
 FINISH = 1e-3  # Newton's method has this much more for a step or two
-# steps of the one are few and long, so that their number hangs on all digits, and those of the other
-# end where rounding hides what they gain
+# steps of the one are few and long, so that their number hangs on all digits, and those of the
+# other end where rounding hides what they gain
 DOUBLE = ("truncated", "fista")
 ADJOINT = 5e-2  # accuracy of derivatives, where training is coarse
 
