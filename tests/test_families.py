@@ -9,8 +9,12 @@ from sklearn.metrics.pairwise import chi2_kernel
 
 from hypermargin import GradientSearchCV, KernelSVC, KernelSVR
 from hypermargin.kernels import (
+    RBF,
     Categories,
     ExponentialChi2,
+    GeneralisedGaussian,
+    Laplacian,
+    Matern12,
     MinMax,
     RationalQuadratic,
     Tanimoto,
@@ -22,14 +26,28 @@ RNG = np.random.default_rng(0)
 KINDS = {
     "chi2": (ExponentialChi2(), {"gamma": 0.4}),
     "categories": (Categories(), {"gamma": 0.4}),
+    "generalised": (GeneralisedGaussian(), {"gamma": 0.4, "q": 1.2}),
+    "generalised, p given": (GeneralisedGaussian(p=1.6), {"gamma": 0.4, "q": 0.8}),
+    "generalised, p = 1": (GeneralisedGaussian(p=1), {"gamma": 0.4, "q": 0.7}),
+    "generalised, p tuned": (
+        GeneralisedGaussian(p=None),
+        {"gamma": 0.4, "q": 1.2, "roundness": 0.3},
+    ),
     "rational": (RationalQuadratic(), {"gamma": 0.4, "alpha": 1.3}),
 }
 WIDTHS = np.array([0.3, 0.05, 1.2, 0.7])
 
 
-def matrix(kernel, A, B, params, form=np.asarray):
-    rows, cols = (kernel.at(Points.of(form(np.asarray(X, float))), params) for X in (A, B))
+def matrix(kernel, A, B, params, form=np.asarray, single=False):
+    rows, cols = placed(kernel, A, B, params, form, single)
     return kernel.block(rows, cols, params)
+
+
+def placed(kernel, A, B, params, form=np.asarray, single=False):
+    """Return points as a kernel wants them; those of one matrix have a centre in common."""
+    both = kernel.at(Points.of(form(np.vstack([A, B]).astype(float))), params)
+    both = both.single if single else both
+    return both.take(np.arange(len(A))), both.take(len(A) + np.arange(len(B)))
 
 
 # --- matrices
@@ -82,17 +100,59 @@ def test_fingerprints_have_a_part_in_common(form):
     np.testing.assert_allclose(matrix(Tanimoto(), counts, counts, {}, form), expected)
 
 
+@pytest.mark.parametrize("single", [False, True], ids=["double", "single"])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("gamma", [0.4, WIDTHS], ids=["one", "each"])
+@pytest.mark.parametrize(
+    ("q", "p", "known", "power"),
+    [
+        (2.0, 2.0, RBF(), 1.0),
+        (1.0, 2.0, Matern12(), 1.0),
+        (1.0, 1.0, Laplacian(), 0.5),
+        (2.0, None, RBF(), 1.0),
+        (1.0, None, Laplacian(), 0.5),
+    ],
+)
+def test_known_kernels_are_generalised_gaussian(q, p, known, power, gamma, form, single):
+    if single and form is not np.asarray:
+        pytest.skip("sparse rows are in double precision")
+    A, B = RNG.normal(size=(7, 4)), RNG.normal(size=(9, 4))
+    B[:3] = A[:3]
+    params = {"gamma": gamma, "q": q, "roundness": 0.0}
+    found = matrix(GeneralisedGaussian(p=p), A, B, params, form, single)
+    expected = matrix(known, A, B, {"gamma": np.power(gamma, power)}, form)
+    np.testing.assert_allclose(found, expected, rtol=1e-5 if single else 1e-11)
+    assert (np.diagonal(found)[:3] == 1.0).all()
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["double", "single"])
+@pytest.mark.parametrize("kernel", [GeneralisedGaussian(), GeneralisedGaussian(p=None), Matern12()])
+@pytest.mark.parametrize("gamma", [0.4, WIDTHS], ids=["one", "each"])
+def test_rows_that_are_nearly_equal_have_exact_values_and_finite_slopes(kernel, gamma, single):
+    A = 1.0 + RNG.normal(size=(6, 4))
+    B = A + np.array([0.0, 1e-12, 1e-9, 1e-6, 1e-4, 1e-2])[:, None]
+    params = {"gamma": gamma, "q": 1.0, "roundness": 1.0}
+    K = matrix(kernel, A, B, params, np.asarray, single)
+    d = np.sqrt(
+        (gamma * (A - B) ** 2).sum(axis=1) if np.ndim(gamma) else gamma * ((A - B) ** 2).sum(axis=1)
+    )
+    np.testing.assert_allclose(np.diagonal(K), np.exp(-d), atol=1e-6 if single else 1e-14)
+    rows, cols = placed(kernel, A, B, params, single=single)
+    slopes = kernel.pullback(rows, cols, K, np.ones_like(K), params)
+    assert all(np.isfinite(slope).all() for slope in slopes.values())
+
+
 # --- gradients
 
 
 def assert_exact(kind, model, n_classes, own, widths):
     kernel, params = KINDS[kind]
-    X, y = make_data(n_classes, n=40)
+    X, y = make_data(n_classes, n=30)
     X = suited(kind, X)
     params = {**own, **params} | ({"gamma": WIDTHS} if widths else {})
     tuned = [*own, *(f"kernel__{name}" for name in params if name not in own)]
     problem = Differentiated(model.set_params(kernel=kernel), X, y, tuned=tuned)
-    assert_gradient(problem, params)
+    assert_gradient(problem, params, h=3e-5)
 
 
 @pytest.mark.parametrize("widths", [False, True], ids=["one", "each"])
@@ -117,7 +177,7 @@ def test_gradients_with_every_loss_of_regression(kind, loss, widths):
 def test_kernels_can_be_searched(kind):
     X, y = make_data(2, n=80)
     kernel = KINDS[kind][0] if kind in KINDS else kind
-    search = GradientSearchCV(KernelSVC(kernel=kernel), cv=3, random_state=0)
+    search = GradientSearchCV(KernelSVC(kernel=kernel), cv=3, max_evals=8, random_state=0)
     search.fit(suited(kind, X), y)
     assert search.best_score_ > 0.55
 
@@ -150,6 +210,24 @@ def test_alpha_has_to_be_positive():
     X, y = make_data(2)
     with pytest.raises(ValueError, match="alpha=-1"):
         KernelSVC(kernel=RationalQuadratic(alpha=-1.0)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (GeneralisedGaussian(p=2.5), "p=2.5 must be above 0 and at most 2"),
+        (GeneralisedGaussian(p=0.0), "p=0.0 must be above 0 and at most 2"),
+        (GeneralisedGaussian(p="two"), "p='two' must be above 0 and at most 2"),
+        (GeneralisedGaussian(q=2.5), "q=2.5 must be above 0 and at most p=2"),
+        (GeneralisedGaussian(q=1.5, p=1.0), "q=1.5 must be above 0 and at most p=1"),
+        (GeneralisedGaussian(q=0.0), "q=0.0 must be above 0"),
+        (GeneralisedGaussian(p=None, roundness=1.2), "roundness=1.2 must be between 0 and 1"),
+    ],
+)
+def test_powers_out_of_range_are_refused(kernel, words):
+    X, y = make_data(2)
+    with pytest.raises(ValueError, match=words):
+        KernelSVC(kernel=kernel).fit(X, y)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "tanimoto", "minmax"])

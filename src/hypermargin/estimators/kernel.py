@@ -149,9 +149,12 @@ class KernelSVC(KnobClassifier, _KernelMachine):
     C : float, default=1.0
         Cost of the loss.
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed", "laplacian", "matern12", \
-"matern32", "matern52"}, default="rbf"
+"matern32", "matern52", "chi2", "categories", "tanimoto", "minmax"} or Kernel, default="rbf"
         As in :class:`~sklearn.svm.SVC`, like `degree`, `gamma` and `coef0`; the Laplacian, and
-        Matern's with sqrt(gamma) times the distance in the place of the distance by the length.
+        Matern's with sqrt(gamma) times the distance in the place of the distance by the length;
+        the exponential chi-squared one of histograms, ``exp(-gamma sum_j [x_j != z_j])`` of
+        categories, Tanimoto's of bits or counts and its form with minima.  An object of
+        `hypermargin.kernels` has its hyperparameters itself.
     degree : int, default=3
         Of the polynomial kernel.
     gamma : "scale", "auto" or float, default="scale"

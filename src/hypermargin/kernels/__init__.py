@@ -13,6 +13,7 @@ from .base import Kernel
 from .categories import Categories
 from .chi2 import ExponentialChi2
 from .compose import Product, Sum
+from .generalised import GeneralisedGaussian
 from .laplacian import Laplacian
 from .matern import Matern12, Matern32, Matern52
 from .outside import FunctionKernel, GaussianProcessKernel, check_kernel
@@ -38,7 +39,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "precomputed": Precomputed,
 }
 # those with hyperparameters that estimators do not have; they are given as objects
-OBJECTS: tuple[type[Kernel], ...] = (RationalQuadratic,)
+OBJECTS: tuple[type[Kernel], ...] = (GeneralisedGaussian, RationalQuadratic)
 
 
 def make_kernel(name: Any, degree: float) -> Kernel:
@@ -58,6 +59,7 @@ __all__ = [
     "ExponentialChi2",
     "FunctionKernel",
     "GaussianProcessKernel",
+    "GeneralisedGaussian",
     "Kernel",
     "Laplacian",
     "Linear",

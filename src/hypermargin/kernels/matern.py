@@ -6,26 +6,29 @@ import numpy as np
 
 from .._core.space import Params
 from .points import Points
-from .stationary import Stationary
-
-NOTHING = 1e-12  # squared distances that may be those of equal rows
+from .stationary import Stationary, factor_of, measured_error
 
 
 class Matern12(Stationary):
     """K = exp(-sqrt d)."""
 
+    def distances(
+        self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        # the root of a rounding error is large
+        return rows.sharp_distances(cols, out, factor_of(params))
+
     def value(self, d: np.ndarray) -> np.ndarray:
-        d[d <= NOTHING] = 0.0  # the root of a rounding error is large
         np.sqrt(d, out=d)
         np.negative(d, out=d)
         return np.exp(d, out=d)
 
     def slope(self, d: np.ndarray, K: np.ndarray) -> np.ndarray:
         root = np.sqrt(d)
-        return np.divide(-0.5 * K, root, out=np.zeros_like(root), where=d > NOTHING)
+        return np.divide(-0.5 * K, root, out=np.zeros_like(root), where=d > 0)
 
     def single_error(self, points: Points, params: Params) -> float:
-        return np.inf  # see above
+        return measured_error(self, points, params)
 
 
 class Matern32(Stationary):

@@ -16,8 +16,12 @@ from scipy import sparse
 from .._core.compiled import STRIP, compiled, single_exp2, single_log2
 from .points import Points
 
-# |x - z|, [x != z], (x - z)^2 / (x + z), |x - z|^p, and the last in single precision
-ABSOLUTE, DIFFERENT, CHI2, POWER, SINGLE_POWER = range(5)
+# |x - z|, [x != z], (x - z)^2 / (x + z), d^p and d^p log d with d = |x - z|
+ABSOLUTE, DIFFERENT, CHI2, POWER, POWER_LOG = range(5)
+SINGLE_POWER, SINGLE_POWER_LOG = 5, 6
+SINGLE = {POWER: SINGLE_POWER, POWER_LOG: SINGLE_POWER_LOG}  # in single precision
+ROUNDED = 1e-13  # differences of sparse sums, relative to them, that are none
+LOG_2 = np.float32(np.log(2.0))
 FAST = {"contract", "nsz", "reassoc", "arcp"}  # all of fastmath, but what is not finite stays so
 
 
@@ -57,7 +61,7 @@ def feature_sums(
 
 
 def _dense(kind: int, dtype: np.dtype) -> int:
-    return SINGLE_POWER if kind == POWER and dtype == np.float32 else kind
+    return SINGLE.get(kind, kind) if dtype == np.float32 else kind
 
 
 def _parts(points: Points) -> tuple[Any, Any, Any]:
@@ -148,10 +152,23 @@ def _sum_one(kind, p, x, z, G):
         for k in range(G.shape[0]):
             d = np.float32(abs(x - z[k]))
             total += G[k] * (single_exp2(np.float32(p) * single_log2(d)) if d > 0 else none)
+    elif kind == SINGLE_POWER_LOG:
+        for k in range(G.shape[0]):
+            d = np.float32(abs(x - z[k]))
+            log = single_log2(d)
+            total += G[k] * (single_exp2(np.float32(p) * log) * log * LOG_2 if d > 0 else none)
     else:
         for k in range(G.shape[0]):
-            total += G[k] * abs(x - z[k]) ** p
+            total += G[k] * _power(kind, p, abs(x - z[k]))
     return total
+
+
+@compiled
+def _power(kind, p, d):
+    """Return d^p, or d^p log d."""
+    if d == 0:
+        return d
+    return d**p if kind == POWER else d**p * np.log(d)
 
 
 @compiled
@@ -162,7 +179,7 @@ def _pair(kind, p, x, z):
         return d
     if kind == DIFFERENT:
         return 1.0
-    return d * d / (x + z) if kind == CHI2 else d**p
+    return d * d / (x + z) if kind == CHI2 else _power(kind, p, d)
 
 
 @compiled
@@ -185,7 +202,8 @@ def _add_sparse(kind, p, w, X, X_at, X_from, Z, Z_at, Z_from, S):
                 if x != 0.0:
                     less = _pair(kind, p, x, 0.0) + _pair(kind, p, 0.0, z)
                     total += w[Z_at[t]] * (_pair(kind, p, x, z) - less)
-            S[i, k] = total
+            # of equal rows rounding is left, which a power may make large
+            S[i, k] = total if abs(total) > ROUNDED * abs(here + alone[k]) else 0.0
         for t in range(X_from[i], X_from[i + 1]):
             row[X_at[t]] = 0.0
 

@@ -9,7 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from .._core.budget import cached
-from .._core.compiled import row_codes, sparse_row_codes
+from .._core.compiled import compiled, row_codes, sparse_row_codes
+
+NEAR = 0.01  # distances, relative to the norms, that are computed from differences of rows
+NOTHING = 1e-12  # those of sparse rows that may be those of equal ones
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,47 @@ class Points:
             mirrored[:, -2], mirrored[:, -1] = factor, rows.lifted[:, -2] * factor
             product = np.matmul(mirrored, other.lifted.T, out=out)
         return product
+
+    def sharp_distances(
+        self, other: Points, out: np.ndarray | None = None, factor: float = 1.0
+    ) -> np.ndarray:
+        """Return factor |x - z|^2; those of near rows have all digits, those of equal ones are 0.
+
+        Differences of squared norms do not know small distances, and kernels that are steep at
+        zero ask for them.
+        """
+        d = self.square_distances(other, out, factor)
+        if sparse.issparse(self.X):
+            d[d <= NOTHING * factor * (self.spread[0] + other.spread[0])] = 0.0
+            return d
+        rows = self if self.centre is other.centre else replace(self, centre=other.centre)
+        norms = np.ascontiguousarray(other.lifted[:, -2])
+        _sharpen(d, rows.lifted, other.lifted, norms, d.dtype.type(factor), d.dtype.type(NEAR))
+        return d
+
+
+@compiled(fastmath={"contract", "nsz", "reassoc"})
+def _square_distance(x, z):
+    total = x[0] * 0
+    for j in range(x.shape[0] - 2):
+        total += (x[j] - z[j]) ** 2
+    return total
+
+
+@compiled
+def _sharpen(d, X, Z, norms, factor, near):
+    """Replace distances that are small against the norms that they are differences of."""
+    for i in range(d.shape[0]):
+        own, row = X[i, -2], d[i]
+        for start in range(0, d.shape[1], 64):
+            stop = min(d.shape[1], start + 64)
+            found = 0
+            for k in range(start, stop):  # without a branch, as most are not
+                found += row[k] < near * factor * (own + norms[k])
+            if found > 0:
+                for k in range(start, stop):
+                    if row[k] < near * factor * (own + norms[k]):
+                        row[k] = factor * _square_distance(X[i], Z[k])
 
 
 def first_equal(X: Any) -> np.ndarray:

@@ -105,6 +105,17 @@ def by_width(found: np.ndarray, gamma: np.ndarray) -> np.ndarray:
     return np.divide(found, gamma, out=np.zeros_like(found), where=gamma > 0)
 
 
+def measured_error(kernel: Kernel, points: Points, params: Params, most: int = 100) -> float:
+    """Return the rounding error of K in single precision, as a few of the points have it."""
+    if sparse.issparse(points.X):
+        return float(np.inf)
+    few = points.take(np.linspace(0, len(points) - 1, min(len(points), most)).astype(int))
+    exact = kernel.block(few, few, params)
+    rounded = kernel.block(few.single, few.single, params)
+    varying = float(kernel.diagonal(few, params).mean() - exact.mean())
+    return float(np.abs(rounded - exact).max()) / varying if varying > 0 else float(np.inf)
+
+
 def typical_square_distance(points: Points, most: int = 400) -> float:
     """Return the median squared distance between at most `most` of the points."""
     few = points.take(np.linspace(0, len(points) - 1, min(len(points), most)).astype(int))
