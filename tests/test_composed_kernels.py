@@ -129,6 +129,22 @@ def test_the_kernel_that_matters_gets_the_weight(rank):
     assert search.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_outputs_are_split_by_kernel(n_classes):
+    X, y = make_data(n_classes, n=80)
+    kernel = 0.4 * RBF(columns=[0, 1]) + 0.6 * Linear()
+    model = (KernelSVC if n_classes else KernelSVR)(kernel=kernel).fit(X, y)
+    parts = model.outputs_by_kernel(X)
+    assert list(parts) == ["rbf", "linear"]
+    whole = parts["rbf"] + parts["linear"] + model.intercept_
+    if n_classes == 0:
+        np.testing.assert_allclose(whole[:, 0], model.predict(X))
+    elif n_classes == 2:
+        np.testing.assert_allclose(whole[:, 0], model.decision_function(X))
+    assert whole.shape == (80, 3 if n_classes == 3 else 1)
+    assert not hasattr(KernelSVC(), "outputs_by_kernel")
+
+
 def test_columns_as_in_a_column_transformer():
     X, y = make_data(2, n=80)
     table = pd.DataFrame(X[:, :4], columns=["a1", "a2", "b1", "b2"])

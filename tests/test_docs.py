@@ -77,6 +77,15 @@ def test_the_page_on_widths_runs():
     assert set(np.argsort(names["widths"])[-2:]) == {1, 4}
 
 
+def test_the_page_on_kernels_runs():
+    names: dict = {}
+    for block in blocks("docs/kernels.md"):
+        exec(block, names)
+    weights = names["search"].best_params_["kernel__weights"]
+    assert weights["trend"] < max(weights["body"], weights["blood"])
+    assert set(names["parts"]) == {"body", "blood", "trend"}
+
+
 def test_the_page_on_measures_runs():
     X, y = make_data(2, n=90)
     names = {"X": X, "y": y}

@@ -13,15 +13,18 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .._core.budget import Budget, Effort, Workers
+from .._core.space import Params
 from ..adapters.base import Targets
 from ..adapters.input import check_square, check_widths
 from ..adapters.kernel import KernelSVCAdapter, KernelSVRAdapter
 from ..adapters.model import register
 from ..kernels import KERNELS
 from ..kernels.base import Kernel
+from ..kernels.compose import Sum
 from ..kernels.points import Points
 from ..problems.base import Design, Expansion, Fold
 from ..problems.exact.problem import CrossValidation
@@ -115,26 +118,50 @@ class _KernelMachine(Machine):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=self._types, order="C", accept_sparse="csr")
         if self.kernel == "precomputed":
-            K = np.asarray(X)[:, self.support_]
-        elif not len(self.support_):
-            return np.tile(self.intercept_, (X.shape[0], 1))
-        else:
-            if sparse.issparse(X) != sparse.issparse(self.support_vectors_):
-                X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
-            vectors = Points.of(self.support_vectors_, self.support_)
-            size = max(1, BLOCK // len(self.support_))
-            back = [self._kernel.bias_back(vectors, line) for line in self.dual_coef_]
-            centre, values = vectors.centre, self._values
-            vectors = self._kernel.at(vectors, values)
-            outputs = np.empty((X.shape[0], len(self.dual_coef_)))
-            for i in range(0, X.shape[0], size):
-                numbers = np.arange(len(outputs))[i : i + size]
-                rows = Points(X[i : i + size], numbers, centre)
-                self._kernel.check(rows)
-                block = self._kernel.block(self._kernel.at(rows, values), vectors, values)
-                outputs[i : i + size] = block @ self.dual_coef_.T
-            return outputs + (self.intercept_ - np.array(back))
-        return K @ self.dual_coef_.T + self.intercept_
+            return np.asarray(X)[:, self.support_] @ self.dual_coef_.T + self.intercept_
+        vectors = Points.of(self.support_vectors_, self.support_)
+        back = [self._kernel.bias_back(vectors, line) for line in self.dual_coef_]
+        return self._expanded(X, self._kernel, self._values) + (self.intercept_ - np.array(back))
+
+    def _expanded(self, X: Any, kernel: Kernel, values: Params) -> np.ndarray:
+        """Return the sums of a kernel's values with the support vectors, times the coefficients."""
+        outputs = np.zeros((X.shape[0], len(self.dual_coef_)))
+        if not len(self.support_):
+            return outputs
+        if sparse.issparse(X) != sparse.issparse(self.support_vectors_):
+            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
+        vectors = Points.of(self.support_vectors_, self.support_)
+        centre, vectors = vectors.centre, kernel.at(vectors, values)
+        size = max(1, BLOCK // len(self.support_))
+        for i in range(0, X.shape[0], size):
+            numbers = np.arange(len(outputs))[i : i + size]
+            rows = Points(X[i : i + size], numbers, centre)
+            kernel.check(rows)
+            block = kernel.block(kernel.at(rows, values), vectors, values)
+            outputs[i : i + size] = block @ self.dual_coef_.T
+        return outputs
+
+    @available_if(lambda self: isinstance(self.kernel, Sum))
+    def outputs_by_kernel(self, X: Any) -> dict[str, np.ndarray]:
+        """Return what each kernel of a sum has to say.
+
+        The sum over the kernels, and the intercept, are the outputs of the machines.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        outputs : dict
+            By the names of the kernels, arrays of shape (n_samples, n_machines).
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=self._types, order="C", accept_sparse="csr")
+        parts = self._kernel.parts_at(self._values)
+        return {
+            name: weight * self._expanded(X, kernel, own) for name, weight, kernel, own in parts
+        }
 
 
 class KernelSVC(KnobClassifier, _KernelMachine):
@@ -148,19 +175,16 @@ class KernelSVC(KnobClassifier, _KernelMachine):
     ----------
     C : float, default=1.0
         Cost of the loss.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed", "laplacian", "matern12", \
-"matern32", "matern52", "chi2", "categories", "tanimoto", "minmax"} or Kernel, default="rbf"
-        As in :class:`~sklearn.svm.SVC`, like `degree`, `gamma` and `coef0`; the Laplacian, and
-        Matern's with sqrt(gamma) times the distance in the place of the distance by the length;
-        the exponential chi-squared one of histograms, ``exp(-gamma sum_j [x_j != z_j])`` of
-        categories, Tanimoto's of bits or counts and its form with minima.  An object of
-        `hypermargin.kernels` has its hyperparameters itself.
+    kernel : str or Kernel, default="rbf"
+        A kernel of :mod:`hypermargin.kernels`, which may be made of others, or the name of one:
+        "rbf", "linear", "poly", "sigmoid" or "precomputed" as in :class:`~sklearn.svm.SVC`, or
+        "laplacian", "matern12", "matern32", "matern52", "chi2", "categories", "tanimoto", "minmax".
     degree : int, default=3
-        Of the polynomial kernel.
-    gamma : "scale", "auto" or float, default="scale"
-        Width of the kernel.
+        Of the polynomial kernel given by name.
+    gamma : "scale", "auto", float or array-like of shape (n_features,), default="scale"
+        Width of a kernel given by name, or one for each feature.
     coef0 : float, default=0.0
-        Of the polynomial and the sigmoid kernel.
+        Of the polynomial and the sigmoid kernel given by name.
     loss : {"hinge", "squared_hinge", "modified_huber", "squared", "smooth_hinge", "logistic"}, \
 default="hinge"
         Of a row with label y = -1 or 1, margin m and output o, with slack s = max(0, m - y o):

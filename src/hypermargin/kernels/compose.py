@@ -243,6 +243,12 @@ class Sum(Composite):
         assert sums is not None
         return sums
 
+    def parts_at(self, params: Params) -> list[tuple[str, float, Kernel, Params]]:
+        """Return for every part: its name, its weight, the kernel and its hyperparameters."""
+        weights = params.get("weights", self.given)
+        parts = self.each(params)
+        return [(n, float(w), k, own) for w, (n, k, own) in zip(weights, parts, strict=True)]
+
     def diagonal(self, points: Any, params: Params) -> np.ndarray:
         parts = [k.diagonal(p, own) for _, k, own, p in self.each(params, points)]
         return params.get("weights", self.given) @ np.stack(parts)
