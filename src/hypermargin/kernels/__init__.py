@@ -15,7 +15,7 @@ from .chi2 import ExponentialChi2
 from .compose import Product, Sum
 from .generalised import GeneralisedGaussian
 from .laplacian import Laplacian
-from .matern import Matern12, Matern32, Matern52
+from .matern import Matern, Matern12, Matern32, Matern52
 from .outside import FunctionKernel, GaussianProcessKernel, check_kernel
 from .precomputed import Precomputed
 from .rational import RationalQuadratic
@@ -63,6 +63,7 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Linear",
+    "Matern",
     "Matern12",
     "Matern32",
     "Matern52",

@@ -14,7 +14,25 @@ from .points import Points, copied
 class Precomputed(Kernel):
     """X is the kernel matrix itself.
 
-    Several matrices, side by side, are told apart by their `columns`.
+    Parameters
+    ----------
+    columns : column selection, default=None
+        Where X has several matrices side by side, the columns of this one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+    >>> from hypermargin import GradientSearchCV, KernelSVC
+    >>> from hypermargin.kernels import Precomputed, Sum
+    >>> X, y = load_iris(return_X_y=True)
+    >>> both = np.hstack([rbf_kernel(X), linear_kernel(X)])  # 150 rows, 300 columns
+    >>> kernel = Sum([("rbf", Precomputed(columns=slice(0, 150))),
+    ...               ("linear", Precomputed(columns=slice(150, 300)))])
+    >>> search = GradientSearchCV(KernelSVC(kernel=kernel), cv=3).fit(both, y)
+    >>> bool(search.best_score_ > 0.95)
+    True
     """
 
     definite = False  # nobody knows

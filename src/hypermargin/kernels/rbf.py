@@ -12,7 +12,31 @@ from .stationary import Stationary, by_width, factor_of
 
 
 class RBF(Stationary):
-    """K = exp(-gamma |x - z|^2), eq. (2) of keerthi-2006; with a width per feature, eq. (3)."""
+    """The Gaussian kernel, exp(-gamma |x - z|^2): eq. (2) of keerthi-2006.
+
+    With a width for each feature, exp(-sum_j gamma_j (x_j - z_j)^2), it is eq. (3).
+
+    Parameters
+    ----------
+    gamma : "scale", float or array-like of shape (n_features,), default="scale"
+        Width, or one for each feature; 0 removes the feature.
+    ard : bool, "always" or array-like of labels, default=False
+        Whether a search gives each feature its own width if that pays, or in any case, or each
+        group of features that have the same label.
+    columns : column selection, default=None
+        The columns that it reads, as in ColumnTransformer; None is all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin import GradientSearchCV, KernelSVC
+    >>> from hypermargin.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(150, 4))
+    >>> y = np.sin(2 * X[:, 0]) > 0.2
+    >>> search = GradientSearchCV(KernelSVC(kernel=RBF(ard="always")), cv=3).fit(X, y)
+    >>> int(search.best_params_["kernel__gamma"].argmax())
+    0
+    """
 
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
