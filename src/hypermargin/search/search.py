@@ -71,8 +71,10 @@ ends in one of them
         `class_cost`, `margin`, `threshold`, `machine_cost`, `group_cost` and `group_epsilon`.  A
         dict by label, such as ``{"class_weight": {"spam": (1, 50)}}``, tunes what is of the named
         classes or groups; others keep the estimator's own value.  ``{"gamma": "per_feature"}``
-        gives every feature its own width (KernelSVC and KernelSVR with kernels of distances): one
-        for all is tuned first, with two fifths of `max_evals`, and then each.
+        gives every feature its own width: one for all is tuned first, with two fifths of
+        `max_evals`, and then each.  Machines of scikit-learn, which have one gamma, become a
+        pipeline that scales the features.  Kernels that are objects have their hyperparameters as
+        ``kernel__...``.
     scoring : str, callable, list, tuple or dict, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`.  accuracy, balanced_accuracy, f1 and
         F-beta, precision, recall, jaccard (also averaged over classes), matthews_corrcoef, roc_auc,
