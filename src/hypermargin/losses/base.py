@@ -32,6 +32,7 @@ FIELDS = ("target", "lower", "upper", "kink", "ridge")
 # factors on the cost of rows, and which part of them has its own
 COSTS = {"class_cost": "class", "machine_cost": "machine", "group_cost": "group"}
 UNBOUNDED = 1e300  # a bound that is as good as none, and finite
+GENTLE = 1e-2  # softness, in units of the outputs, from which corners are made sharper step by step
 NAMELESS = -1  # the number of a part whose hyperparameters are all 1
 FACTOR = Dimension(1e-3, 1e3, "log", usual=(0.1, 10.0))
 
@@ -129,6 +130,14 @@ class Loss:
         total = cotangent if cotangent.ndim == 1 else cotangent.sum(axis=0)
         numbers = rows.parts[self.by_part[name]] + 1
         return {name: np.bincount(numbers, total, minlength=len(params[name]) + 1)[1:]}
+
+
+def softer(soft: float) -> list[float]:
+    """Return softnesses that lead to this one: Newton's method loses its way at sharp corners."""
+    if not 0.0 < soft < GENTLE:
+        return [soft]
+    n_stages = int(np.ceil(np.log10(GENTLE / soft)))
+    return [*(GENTLE * 0.1 ** np.arange(n_stages)), soft]
 
 
 class Costly(Loss):

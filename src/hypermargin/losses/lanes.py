@@ -188,6 +188,10 @@ class LaneLoss:
         rounded = replace(dual, ridge=1.0 / np.maximum(room, np.finfo(room.dtype).tiny))
         return LaneLoss(rounded, self.weight, width.copy())
 
+    def softened(self, soft: float) -> LaneLoss:
+        """Return a soft loss with another softness."""
+        return replace(self, dual=replace(self.dual, soft=soft))
+
     def corners(self, B: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
         """Return curvatures of a loss with corners: infinite at the corners, zero elsewhere.
 

@@ -16,7 +16,7 @@ from scipy.special import expit
 from ..._core.budget import Effort
 from ..._core.spread import typical_deviation
 from ...kernels.gram import Columns, Gram
-from ...losses.base import Dual
+from ...losses.base import Dual, softer
 from .block import CHUNK, LOOK_PAIRS, NEWTON_EVERY, POLISHED, Block, free_rows
 from .saddle import SaddleSystem
 from .smo import make_feasible, optimality, slopes, smo_on_rows
@@ -141,11 +141,15 @@ def _solve_soft(gram: Gram, members: np.ndarray, dual: Dual, effort: Effort) -> 
             return
         K = gram.block(members[rows], members[rows]).astype(float)
         machine = _SoftMachine(K, of_fold(dual, f, rows))
-        while steps[f] < MOST_STEPS and not effort.budget.expired():
-            steps[f] += 1
-            moved[f] = machine.step()
-            if moved[f] <= effort.tol:
-                break
+        for sharper in softer(dual.soft):  # each begins where the last one ended
+            machine.soft = sharper
+            for _ in range(MOST_STEPS):
+                if effort.budget.expired():
+                    break
+                steps[f] += 1
+                moved[f] = machine.step()
+                if moved[f] <= effort.tol:
+                    break
         beta[f, rows], shift[f] = machine.settled(), machine.bias
         dual.ridge[f, rows] = 1.0 / machine.curvature()[1]
 
@@ -159,13 +163,13 @@ class _SoftMachine:
     """One machine with a soft loss, on a dense block of the kernel matrix."""
 
     def __init__(self, K: np.ndarray, dual: Dual):
-        self.K, self.dual = K, dual
+        self.K, self.dual, self.soft = K, dual, dual.soft
         self.bound = dual.lower + dual.upper  # one of the two is zero
         self.beta, self.bias, self.outputs = np.zeros(len(K)), 0.0, np.zeros(len(K))
         self.least = 0.01  # curvature of flat parts
 
     def _short(self, outputs: np.ndarray) -> np.ndarray:
-        return np.sign(self.bound) * (self.dual.target - outputs) / self.dual.soft
+        return np.sign(self.bound) * (self.dual.target - outputs) / self.soft
 
     def curvature(self, least: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
         """Return the coefficients that belong to the outputs, and h.
@@ -173,7 +177,7 @@ class _SoftMachine:
         Flat parts are given a little curvature, so that its inverse is finite.
         """
         s = expit(self._short(self.outputs))
-        return self.bound * s, np.abs(self.bound) * np.maximum(s * (1 - s), least) / self.dual.soft
+        return self.bound * s, np.abs(self.bound) * np.maximum(s * (1 - s), least) / self.soft
 
     def settled(self) -> np.ndarray:
         """Return the coefficients; those without curvature are at the bound that they are near."""
@@ -181,7 +185,7 @@ class _SoftMachine:
         return np.where(s * (1.0 - s) < 1e-9, self.bound * np.round(s), self.beta)
 
     def _objective(self, beta: np.ndarray, bias: float, outputs: np.ndarray) -> float:
-        loss = np.logaddexp(0.0, self._short(outputs)) * self.dual.soft
+        loss = np.logaddexp(0.0, self._short(outputs)) * self.soft
         return 0.5 * float(beta @ (outputs - bias)) + float(np.abs(self.bound) @ loss)
 
     def step(self) -> float:

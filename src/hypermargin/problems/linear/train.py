@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...losses.base import softer
 from .bundle import Bundle
 from .corners import sharpen
 from .descent import Descent
@@ -46,6 +47,11 @@ def train(
         sharpen(bundle, tol, steps, rough)
     else:
         exactly = bundle.matrix.dtype == np.float64 and not rough
+        sharp = bundle.loss
+        for soft in softer(sharp.dual.soft)[:-1]:
+            bundle.loss = sharp.softened(soft)
+            newton(bundle, tol * balance, steps)
+        bundle.loss = sharp
         newton(bundle, min(tol, SHORTEST) if exactly else tol * balance, steps, settle=exactly)
     if path and bundle.corners:
         change = bundle.dots(bundle.W - start, bundle.W - start)
