@@ -18,7 +18,7 @@ import numpy as np
 
 from .._core.budget import cached
 from .._core.compiled import compiled
-from .base import FIELDS, Dual
+from .base import FIELDS, Dual, softer
 
 STEEP = 1e30  # stands for the infinite stiffness of a corner
 AT_CORNER = 1e-9  # outputs that near are there, relative to the largest, or to targets
@@ -188,9 +188,10 @@ class LaneLoss:
         rounded = replace(dual, ridge=1.0 / np.maximum(room, np.finfo(room.dtype).tiny))
         return LaneLoss(rounded, self.weight, width.copy())
 
-    def softened(self, soft: float) -> LaneLoss:
-        """Return a soft loss with another softness."""
-        return replace(self, dual=replace(self.dual, soft=soft))
+    def gentler(self) -> list[LaneLoss]:
+        """Return losses with ever sharper corners to train first, if those here are too sharp."""
+        stages = softer(self.dual.soft)[:-1]
+        return [replace(self, dual=replace(self.dual, soft=soft)) for soft in stages]
 
     def corners(self, B: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
         """Return curvatures of a loss with corners: infinite at the corners, zero elsewhere.

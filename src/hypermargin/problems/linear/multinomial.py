@@ -155,6 +155,9 @@ class CoupledLoss:
     n_classes: int
     has_corners: ClassVar[bool] = False
 
+    def gentler(self) -> list[CoupledLoss]:
+        return []
+
     @cached
     def used(self) -> np.ndarray:
         """Which lanes have rows to train on."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...losses.base import softer
 from .bundle import Bundle
 from .corners import sharpen
 from .descent import Descent
@@ -48,8 +47,8 @@ def train(
     else:
         exactly = bundle.matrix.dtype == np.float64 and not rough
         sharp = bundle.loss
-        for soft in softer(sharp.dual.soft)[:-1]:
-            bundle.loss = sharp.softened(soft)
+        for loss in sharp.gentler():
+            bundle.loss = loss
             newton(bundle, tol * balance, steps)
         bundle.loss = sharp
         newton(bundle, min(tol, SHORTEST) if exactly else tol * balance, steps, settle=exactly)
