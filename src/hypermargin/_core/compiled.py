@@ -114,7 +114,7 @@ fast_max = _reduction("llvm.maxnum")
 fast_min = _reduction("llvm.minnum")
 
 
-def _bitcast(source: Any, target: Any, llvm_type: Any) -> Any:
+def bitcast(source: Any, target: Any, llvm_type: Any) -> Any:
     """Return a function that reads the bits of one type as another type."""
 
     @intrinsic
@@ -127,8 +127,8 @@ def _bitcast(source: Any, target: Any, llvm_type: Any) -> Any:
     return cast
 
 
-_bits = _bitcast(types.float32, types.int32, ir.IntType(32))
-_number = _bitcast(types.int32, types.float32, ir.FloatType())
+_bits = bitcast(types.float32, types.int32, ir.IntType(32))
+_number = bitcast(types.int32, types.float32, ir.FloatType())
 
 
 @compiled(fastmath=True)
@@ -243,32 +243,6 @@ def sum_of_logs(M, K):
     for i in range(K.shape[0]):
         total += _sum_of_logs(M[i], K[i])
     return total
-
-
-@compiled(fastmath={"contract", "nsz", "reassoc", "arcp"})
-def single_log2(x):
-    """Return log2 of a positive, normal number in single precision."""
-    one = np.float32(1)
-    shifted = _bits(x) - np.int32(0x3F3504F3)
-    e = np.float32(shifted >> np.int32(23))
-    m = _number((shifted & np.int32(0x007FFFFF)) + np.int32(0x3F3504F3))
-    z = (m - one) / (m + one)
-    q = z * z
-    series = np.float32(2 / 5) + q * (np.float32(2 / 7) + q * np.float32(2 / 9))
-    series = np.float32(2) + q * (np.float32(2 / 3) + q * series)
-    return e + z * series * np.float32(1.4426950408889634)
-
-
-@compiled(fastmath={"contract", "nsz"})
-def single_exp2(x):
-    """Return 2^x in single precision; 0 is 2^-126."""
-    x = fast_max(x, np.float32(-126.0))
-    k = np.int32(np.floor(x + np.float32(0.5)))
-    f = x - np.float32(k)
-    p = np.float32(0.0013333558) + f * np.float32(0.00015403530)
-    p = np.float32(0.055504109) + f * (np.float32(0.0096181291) + f * p)
-    p = np.float32(1.0) + f * (np.float32(0.69314718) + f * (np.float32(0.24022651) + f * p))
-    return p * _number((k + np.int32(127)) << np.int32(23))
 
 
 @compiled

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core.compiled import compiled, single_exp2, single_log2
+from .._core.compiled import compiled
+from .._core.powers import fast_exp2, fast_log2
 from .._core.space import Dimension, Params
-from .base import total
-from .pairs import ABSOLUTE, POWER, POWER_LOG, feature_sums, pair_sums
+from .pairs import ABSOLUTE, FAST, LOG_2, POWER, POWER_LOG, feature_sums, pair_sums
 from .points import Points
 from .stationary import Stationary, by_width, factor_of, measured_error, middle_of
 
@@ -108,12 +108,8 @@ class GeneralisedGaussian(Stationary):
     ) -> np.ndarray:
         q, p = self.powers(params)
         D = self.sums(rows, cols, params, out)
-        if D.dtype == np.float32 and D.flags.c_contiguous:
-            _exp_of_power(D, np.float32(q / p))
-            return D
-        np.power(D, q / p, out=D)
-        np.negative(D, out=D)
-        return np.exp(D, out=D)
+        _exp_of_power(D, D.dtype.type(q / p))
+        return D
 
     def single_error(self, points: Points, params: Params) -> float:
         return measured_error(self, points, params)
@@ -122,16 +118,11 @@ class GeneralisedGaussian(Stationary):
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
     ) -> Params:
         (q, p), gamma = self.powers(params), params["gamma"]
-        least = np.finfo(block.dtype).tiny
-        t = -np.log(np.clip(block, least, 1.0))
-        G = M * block
-        G *= -t  # M K log K
-        by_log, by_log_log = float(G.sum(dtype=float)), total(G, np.log(np.maximum(t, least)))
+        by_log, by_log_log = log_sums(M, block)
         found: Params = {"gamma": 0.5 * q * by_log / gamma, "q": by_log_log / q}
         if np.ndim(gamma) or self.p is None:
-            D = self.sums(rows, cols, params)
-            G *= q / p
-            G = np.divide(G, D, out=np.zeros_like(G), where=least < D)  # the cotangent of D
+            G = self.sums(rows, cols, params)
+            to_cotangent(G, M, block, G.dtype.type(q / p))
         if np.ndim(gamma):
             found["gamma"] = by_width(self.by_feature(rows, cols, G, p), gamma)
         if self.p is None:
@@ -170,15 +161,52 @@ def _kind(p: float) -> int:
 
 @compiled
 def _exp_of_power(D, r):
-    """Replace D by exp(-D^r), in single precision."""
+    """Replace D by exp(-D^r)."""
     for i in range(D.shape[0]):
         _exp_of_power_row(D[i], r)
 
 
 @compiled(fastmath={"contract", "nsz"})
 def _exp_of_power_row(d, r):
-    one, scale = np.float32(1), np.float32(-1.4426950408889634)
+    one, scale = d.dtype.type(1), d.dtype.type(-1.4426950408889634)
     for k in range(d.shape[0]):
-        # what is not a number stays so
-        power = single_exp2(r * single_log2(d[k])) if d[k] == d[k] else d[k]
-        d[k] = one if d[k] <= 0 else single_exp2(scale * power)
+        power = fast_exp2(r * fast_log2(d[k]))
+        value = fast_exp2(scale * power) if d[k] > 0 else one
+        d[k] = value if d[k] == d[k] else d[k]  # what is not a number stays so
+
+
+@compiled
+def log_sums(M, K):
+    """Return the sums of M K log K and of M K log K log(-log K)."""
+    first, second = 0.0, 0.0
+    for i in range(K.shape[0]):
+        a, b = _log_sums_row(M[i], K[i])
+        first += a
+        second += b
+    return first, second
+
+
+@compiled(fastmath=FAST)
+def _log_sums_row(M, K):
+    log_2, first, second = K.dtype.type(LOG_2), K.dtype.type(0), K.dtype.type(0)
+    for k in range(K.shape[0]):
+        log = fast_log2(K[k]) * log_2
+        part = M[k] * K[k] * log
+        first += part
+        second += part * fast_log2(-log) * log_2 if log < 0 else K.dtype.type(0)
+    return first, second
+
+
+@compiled
+def to_cotangent(D, M, K, r):
+    """Replace D by M r K log K / D, which is M times the derivative of exp(-D^r); 0 where D is."""
+    for i in range(K.shape[0]):
+        _to_cotangent_row(D[i], M[i], K[i], r)
+
+
+@compiled(fastmath=FAST)
+def _to_cotangent_row(D, M, K, r):
+    least, factor = D.dtype.type(1.2e-38), r * D.dtype.type(LOG_2)
+    for k in range(K.shape[0]):
+        slope = factor * M[k] * K[k] * fast_log2(K[k])
+        D[k] = slope / D[k] if D[k] > least else D.dtype.type(0)

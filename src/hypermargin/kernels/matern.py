@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .._core.space import Params
+from .generalised import log_sums, to_cotangent
 from .points import Points
-from .stationary import Stationary, factor_of, measured_error
+from .stationary import Stationary, by_width, factor_of, measured_error
 
 
 class Matern12(Stationary):
@@ -45,9 +46,15 @@ class Matern12(Stationary):
         np.negative(d, out=d)
         return np.exp(d, out=d)
 
-    def slope(self, d: np.ndarray, K: np.ndarray) -> np.ndarray:
-        root = np.sqrt(d)
-        return np.divide(-0.5 * K, root, out=np.zeros_like(root), where=d > 0)
+    def pullback(
+        self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
+    ) -> Params:
+        gamma = params["gamma"]
+        if np.ndim(gamma) == 0:  # the root is -log K, without another product
+            return {"gamma": 0.5 * log_sums(M, block)[0] / gamma}
+        G = self.distances(rows, cols, params)
+        to_cotangent(G, M, block, G.dtype.type(0.5))
+        return {"gamma": by_width(self.by_feature(rows, cols, G), gamma)}
 
     def single_error(self, points: Points, params: Params) -> float:
         return measured_error(self, points, params)

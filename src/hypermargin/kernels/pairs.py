@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._core.compiled import STRIP, compiled, single_exp2, single_log2
+from .._core.compiled import STRIP, compiled
+from .._core.powers import fast_exp2, fast_log2
 from .points import Points
 
 # |x - z|, [x != z], (x - z)^2 / (x + z), d^p and d^p log d with d = |x - z|
 ABSOLUTE, DIFFERENT, CHI2, POWER, POWER_LOG = range(5)
-SINGLE_POWER, SINGLE_POWER_LOG = 5, 6
-SINGLE = {POWER: SINGLE_POWER, POWER_LOG: SINGLE_POWER_LOG}  # in single precision
 ROUNDED = 1e-13  # differences of sparse sums, relative to them, that are none
-LOG_2 = np.float32(np.log(2.0))
+LOG_2 = float(np.log(2.0))
 FAST = {"contract", "nsz", "reassoc", "arcp"}  # all of fastmath, but what is not finite stays so
 
 
@@ -42,7 +41,7 @@ def pair_sums(
         return S
     S[:] = 0
     w = np.ascontiguousarray(np.broadcast_to(np.asarray(widths, dtype=dtype), X.shape[1]))
-    _add(_dense(kind, dtype), dtype.type(p), w, X, cols.columns, S)
+    _add(kind, dtype.type(p), w, X, cols.columns, S)
     return S
 
 
@@ -56,12 +55,8 @@ def feature_sums(
     if sparse.issparse(X):
         _sum_sparse(kind, p, *_parts(rows), *_parts(cols), G, found)
     else:
-        _sum(_dense(kind, dtype), dtype.type(p), X, cols.columns, G, found)
+        _sum(kind, dtype.type(p), X, cols.columns, G, found)
     return found
-
-
-def _dense(kind: int, dtype: np.dtype) -> int:
-    return SINGLE.get(kind, kind) if dtype == np.float32 else kind
 
 
 def _parts(points: Points) -> tuple[Any, Any, Any]:
@@ -116,13 +111,10 @@ def _add_one(kind, p, w, x, z, S):
         for k in range(S.shape[0]):
             d, both = x - z[k], x + z[k]
             S[k] += w * (d * d / both) if both > 0 else none
-    elif kind == SINGLE_POWER:
-        for k in range(S.shape[0]):
-            d = np.float32(abs(x - z[k]))
-            S[k] += w * single_exp2(np.float32(p) * single_log2(d)) if d > 0 else none
     else:
         for k in range(S.shape[0]):
-            S[k] += w * abs(x - z[k]) ** p
+            d = abs(x - z[k])
+            S[k] += w * fast_exp2(p * fast_log2(d)) if d > 0 else none
 
 
 @compiled
@@ -148,18 +140,16 @@ def _sum_one(kind, p, x, z, G):
         for k in range(G.shape[0]):
             d, both = x - z[k], x + z[k]
             total += G[k] * (d * d / both if both > 0 else none)
-    elif kind == SINGLE_POWER:
+    elif kind == POWER:
         for k in range(G.shape[0]):
-            d = np.float32(abs(x - z[k]))
-            total += G[k] * (single_exp2(np.float32(p) * single_log2(d)) if d > 0 else none)
-    elif kind == SINGLE_POWER_LOG:
-        for k in range(G.shape[0]):
-            d = np.float32(abs(x - z[k]))
-            log = single_log2(d)
-            total += G[k] * (single_exp2(np.float32(p) * log) * log * LOG_2 if d > 0 else none)
+            d = abs(x - z[k])
+            total += G[k] * fast_exp2(p * fast_log2(d)) if d > 0 else none
     else:
+        log_2 = G.dtype.type(LOG_2)
         for k in range(G.shape[0]):
-            total += G[k] * _power(kind, p, abs(x - z[k]))
+            d = abs(x - z[k])
+            log = fast_log2(d)
+            total += G[k] * fast_exp2(p * log) * (log * log_2) if d > 0 else none
     return total
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from .._core.compiled import compiled
+from .._core.powers import fast_log2
 from .._core.space import Dimension, Params
-from .base import total
+from .pairs import FAST, LOG_2
 from .points import Points, copied
 from .stationary import Stationary, by_width, factor_of
 
@@ -55,15 +57,11 @@ class RationalQuadratic(Stationary):
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
     ) -> Params:
         gamma, alpha = params["gamma"], _alpha(params)
-        d = self.distances(rows, cols, params)
-        d /= d.dtype.type(alpha)
-        G = M * block
-        by_alpha = total(G, d / (1 + d) - np.log1p(d))
-        G /= 1 + d
+        G = self.distances(rows, cols, params)
+        by_log, by_alpha = _to_cotangent(G, M, block, G.dtype.type(1.0 / alpha))
         if np.ndim(gamma) == 0:
-            return {"gamma": -alpha * total(G, d) / gamma, "alpha": by_alpha}
-        by_gamma = -by_width(self.by_feature(rows, cols, G), gamma)
-        return {"gamma": by_gamma, "alpha": by_alpha}
+            return {"gamma": alpha * by_log / gamma, "alpha": by_alpha}
+        return {"gamma": by_width(self.by_feature(rows, cols, G), gamma), "alpha": by_alpha}
 
     def dimension(self, name: str, points: Points) -> Dimension:
         if name == "alpha":  # with more it is the Gaussian kernel, to a hundredth
@@ -76,3 +74,31 @@ def _alpha(params: Params) -> float:
     if not 0 < alpha < np.inf:
         raise ValueError(f"alpha={alpha!r} of RationalQuadratic must be positive and finite.")
     return float(alpha)
+
+
+@compiled
+def _to_cotangent(d, M, K, inverse):
+    """Replace distances by their cotangents, -M K / (1 + u) with u = d / alpha.
+
+    Returned are the sums of these times u, and of M dK/dalpha.
+    """
+    by_width, by_alpha = 0.0, 0.0
+    for i in range(K.shape[0]):
+        a, b = _to_cotangent_row(d[i], M[i], K[i], inverse)
+        by_width += a
+        by_alpha += b
+    return by_width, by_alpha
+
+
+@compiled(fastmath=FAST)
+def _to_cotangent_row(d, M, K, inverse):
+    one, log_2 = K.dtype.type(1), K.dtype.type(LOG_2)
+    by_width, by_alpha = K.dtype.type(0), K.dtype.type(0)
+    for k in range(K.shape[0]):
+        u = d[k] * inverse
+        part = M[k] * K[k]
+        slope = part / (one + u)
+        by_alpha += u * slope - part * fast_log2(one + u) * log_2
+        by_width -= u * slope
+        d[k] = -slope
+    return by_width, by_alpha
