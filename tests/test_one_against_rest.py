@@ -8,7 +8,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from hypermargin import GradientSearchCV, KernelSVC, value_and_grad
+from hypermargin import GradientSearchCV, KernelSVC, LinearClassifier, value_and_grad
+from hypermargin.adapters.model import read_model
+from hypermargin.criteria import CRITERIA
 
 COSTS = [0.3, 1.0, 8.0]
 
@@ -69,6 +71,18 @@ def test_costs_of_machines_are_searched_and_refitted(data):
     )
     P = search.predict_proba(X)
     np.testing.assert_array_equal(search.classes_[P.argmax(axis=1)], search.predict(X))
+
+
+@pytest.mark.parametrize("criterion", ["squared_labels", "smooth_hinge"])
+@pytest.mark.parametrize("kind", [KernelSVC, LinearClassifier], ids=lambda kind: kind.__name__)
+def test_machines_that_say_what_they_are_trained_to_have_no_outer_loss(kind, criterion):
+    """Labels are 1 and -1 for every machine: outputs that are just these are as good as can be."""
+    model = kind(multi_class="ovr") if kind is KernelSVC else kind()
+    outputs, y = 2.0 * np.eye(3) - 1.0, np.arange(3)
+    read, _ = read_model(model).adapter.contrasted(outputs)
+    value, _ = CRITERIA[criterion](read, y, np.ones(3))
+    at_margin = np.log(2.0) / 12.0 if criterion == "smooth_hinge" else 0.0
+    assert value == pytest.approx(at_margin)
 
 
 def test_both_ways_can_be_listed(data):

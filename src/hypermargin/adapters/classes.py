@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from .base import Targets, WeightedClasses, read_classes
 
 class OneAgainstRest(WeightedClasses):
     """Classifiers with one machine for each class, a positive output speaking for it."""
+
+    unit: ClassVar[float] = 0.5  # of a difference of two outputs, as a margin of one
 
     def targets(self, y: Any) -> Targets:
         classes, numbers = read_classes(y)
@@ -50,14 +52,18 @@ class OneAgainstRest(WeightedClasses):
     def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
         found = outputs[:, known]
         # two machines that tell the same two classes apart are each other's mirror image
-        return found if found.shape[1] > 2 else 0.5 * (found[:, 1:] - found[:, :1])
+        return found if found.shape[1] > 2 else self.unit * (found[:, 1:] - found[:, :1])
 
     def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the differences of outputs: the class with the largest output wins all of its."""
+        """Return differences of outputs: the class with the largest output wins all of its.
+
+        They are halved where machines are trained to say 1 for their class and -1 for others, so
+        that margins have the unit that they have in training.
+        """
         n = outputs.shape[1]
         if n == 1:
             return outputs, None
         T = np.zeros((n, n * (n - 1) // 2))
         for p, (i, j) in enumerate(combinations(range(n), 2)):
-            T[i, p], T[j, p] = -1.0, 1.0
+            T[i, p], T[j, p] = -self.unit, self.unit
         return outputs @ T, T

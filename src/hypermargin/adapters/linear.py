@@ -100,6 +100,7 @@ class LinearSVCAdapter(OneAgainstRest, _Liblinear):
 class LogisticRegressionAdapter(OneAgainstRest, LinearAdapter):
     estimator = LogisticRegression
     balances_weights = True
+    unit = 1.0  # the difference of two logits
 
     def loss(self) -> Loss:
         return Logistic()
@@ -146,10 +147,6 @@ class LogisticRegressionAdapter(OneAgainstRest, LinearAdapter):
             self.machine.intercept_ = 0.0 if liblinear else np.zeros(len(weights), dtype=dtype)
         self.machine.n_iter_ = np.array([max(n_iter, 1)], dtype=np.int32)
         self.machine.classes_ = np.asarray(targets.classes)
-
-    def narrowed(self, outputs: np.ndarray, known: np.ndarray) -> np.ndarray:
-        found = super().narrowed(outputs, known)
-        return found if found.shape[1] > 1 else 2.0 * found  # the difference of two logits
 
     def probabilities(self, outputs: np.ndarray) -> np.ndarray:
         """Return the model's own probabilities."""
