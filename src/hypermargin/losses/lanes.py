@@ -201,7 +201,7 @@ class LaneLoss:
         may be at a bound while the outputs stay.
         """
         low, high = self.bounds()
-        slack = 1e-6 * (high - low)
+        slack = 1e-6 * np.minimum(high - low, np.abs(B).max(axis=0, initial=0.0))
         inside = (low + slack < B) & (high - slack > B)
         inside &= (np.abs(B) > slack) | (self.dual.kink == 0)[:, None]
         if Z is not None:
@@ -246,8 +246,4 @@ class LaneLoss:
                 Z, Q, self.weight, dual.target, dual.lower, dual.upper, dual.kink,
                 self.stiffness, self.steep, out,
             )  # fmt: skip
-        if self.width is not None:
-            pulled = out[4] * dual.ridge * dual.ridge  # zero for rows without room
-            out[1] += pulled
-            out[2] -= pulled
         return Dual(*out)

@@ -74,7 +74,7 @@ class Bundle:
         self.steps = np.zeros(len(self.used), dtype=int)  # that it has taken, by lane
         shape = matrix.n_rows, len(self.used)
         self.W = np.zeros((matrix.width, shape[1]), dtype=matrix.dtype)
-        self.A0: np.ndarray | float = 0.0  # where coordinate descent begins
+        self.A0: np.ndarray | float = 0.0  # where coefficients begin
         self.Z, self.A, self.D = (np.zeros(shape, dtype=matrix.dtype) for _ in range(3))
 
     def _system(self) -> Any:
@@ -91,7 +91,7 @@ class Bundle:
         return kind(matrix, self.penalty, self.used, self.budget)
 
     def start(self, W: np.ndarray, A: np.ndarray | None = None) -> None:
-        """Begin training at these weights, coordinate descent at these coefficients."""
+        """Begin training at these weights and, where the solver asks for them, coefficients."""
         self.W = np.ascontiguousarray(W, dtype=self.matrix.dtype)
         if A is not None:
             self.A0 = np.ascontiguousarray(A, dtype=self.matrix.dtype)
@@ -153,14 +153,25 @@ class Bundle:
         At a corner the output is held, and the coefficient gives way: it moves as much as the
         multiplier of the row says.
         """
-        cotangent = self.loss.cotangent(self.Z, np.where(np.isinf(self.D), 0.0, Q).astype(Q.dtype))
-        if self.loss.has_corners:
-            held = np.where(np.isinf(self.D), self.system.multipliers, 0.0)
-            cotangent.target[:] += held.sum(axis=1)
-            dual = self.loss.dual
-            sign = np.sign(dual.target[:, None] - self.Z) * (dual.kink > 0)[:, None]
-            cotangent.kink[:] -= (sign * held).sum(axis=1)
-        return cotangent
+        if not self.corners:
+            return self.loss.cotangent(self.Z, Q)
+        dual, A, held = self.loss.dual, self.A, np.isinf(self.D)
+        move = np.where(held, 0.0, self.D) * Q
+        if held.any():
+            move = np.where(held, self.system.multipliers, move)
+        Q = np.where(held, 0.0, Q)
+        sign = np.sign(dual.target[:, None] - self.Z) * (dual.kink > 0)[:, None]
+        # at fixed outputs coefficients are proportional to the bound on their side
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lower = np.where(A < 0, Q * A / dual.lower[:, None], 0.0)
+            upper = np.where(A > 0, Q * A / dual.upper[:, None], 0.0)
+        return Dual(
+            target=move.sum(axis=1, dtype=float),
+            lower=lower.sum(axis=1, dtype=float),
+            upper=upper.sum(axis=1, dtype=float),
+            kink=-(sign * move).sum(axis=1, dtype=float),
+            ridge=np.zeros(len(A)),
+        )
 
     def derivative(self, tol: float) -> np.ndarray:
         """Return the derivatives of the weights by the logarithm of all costs."""

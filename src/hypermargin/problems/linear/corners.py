@@ -1,9 +1,10 @@
 """Losses with corners: rounded ones for Newton's method, and the rows that sit at a corner.
 
-With few features corners are rounded, and made sharper while the rows in them are held there.  With
-many, coordinate descent finds which rows these are.  Either way they are few in the end: a direct
-method puts them onto their corners, and systems with infinite curvature (see `systems`) are
-solved at once.
+With few features corners are rounded, and made sharper while the rows in them are held there; where
+that is slow, as it is with large costs, an interior-point method goes on (see `interior`).  With
+many features, coordinate descent finds which rows are at corners.  Either way they are few in the
+end: a direct method puts them onto their corners, and systems with infinite curvature (see
+`systems`) are solved at once.
 """
 
 from __future__ import annotations
@@ -18,19 +19,18 @@ from ...losses.base import Dual
 from ...losses.lanes import LaneLoss
 from ..conjugate import dots
 from .bundle import Bundle
+from .interior import Found, Interior
 from .lanes import Matrix
 from .newton import newton
 from .systems import MOST_HELD, TIGHT, Held
 
 GAP = 1.0  # duality gap, relative to the objective, that is as good as a gradient of one
-WARM = 0.1  # width of rounded corners at first, in units of the targets, after a warm start
-WARM_STEPS = 25  # in which a warm start has to show that it is one
 NARROWER = 0.3
 COARSE = 2e-3  # tolerances from which on a gap that is slow to close is let be:
 EASY = 8  # steps, or sweeps, after which it is slow
-SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in the same units
+SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in units of the targets
 CLOSED = 1e-9  # duality gap in double precision
-INNER = 1e-2  # accuracy of the rounded machine, relative to that of the sharp one
+INNER = 1e-1  # accuracy of the rounded machine, relative to that of the sharp one
 MOST_TURNS = 500
 NO_VIOLATION = 1e-12  # violations that are rounding, relative to the outputs
 
@@ -64,7 +64,7 @@ class Sharpening:
         self.exactly = precise and not rough and (matrix.small or tol <= TIGHT)
         self.tol = min(tol, CLOSED) if self.exactly else tol
         self.unit, self.wide = _widths(bundle.loss)
-        self.width = WARM * self.unit
+        self.width, self.begun = self.wide.copy(), bundle.steps.copy()
         self.inner = np.full_like(self.unit, INNER * min(self.tol, 1.0))
         self.pending, self.good = bundle.used.copy(), ~bundle.used
         # the best so far: widths, zero for lanes on corners, weights, outputs and so on
@@ -74,18 +74,20 @@ class Sharpening:
         )
 
     def begin(self) -> None:
-        """Train with wide corners, or not so wide ones where a warm start is a good one."""
+        """Go on from a good start, else train with wide corners.
+
+        Machines that are zero, or far off, have no row near a corner that is not wide.
+        """
+        self._go_inside(self.pending & (self._start_gaps() < 1), near=True)
+        self.pending &= ~self.good
+        if self.pending.any():
+            self._train(self.pending, self.most)
+
+    def _start_gaps(self) -> np.ndarray:
+        """Return the gaps at the start; one and more if its dual says nothing of these costs."""
         bundle = self.bundle
-        warm, self.begun = self.pending & bundle.W.any(axis=0), bundle.steps.copy()
-        if warm.any():
-            self._train(warm, min(self.most, WARM_STEPS))
-            warm &= ~bundle.unfinished
-        # machines that are zero, or far off, have no row near a corner that is not wide
-        cold = self.pending & ~warm
-        self.width = np.where(cold, self.wide, self.width)
-        self.begun = np.where(cold, bundle.steps, self.begun)
-        if cold.any():
-            self._train(cold, self.most)
+        bundle.matrix.times(bundle.W, bundle.Z)
+        return duality_gaps(bundle, np.clip(bundle.A0, *self.sharp.bounds()))
 
     def _train(self, lanes: np.ndarray, most: int) -> None:
         self.bundle.loss = self.sharp.rounded(self.width)
@@ -103,7 +105,11 @@ class Sharpening:
         self.good |= self.pending & good
         few = inside.sum(axis=0) <= bundle.matrix.width
         met = self._meet(B, inside, self.pending & few & ~good & ~bundle.unfinished)
-        self.pending &= better & ~good & ~met & (self.width > SHARPEST[self.exactly] * self.unit)
+        self.pending &= ~good & ~met
+        sharpest = self.width <= SHARPEST[self.exactly] * self.unit
+        slow = self.pending & (bundle.unfinished | sharpest | ~better)
+        self._go_inside(slow)
+        self.pending &= ~slow
         return B, inside
 
     def narrow(self, B: np.ndarray, inside: np.ndarray) -> None:
@@ -113,7 +119,24 @@ class Sharpening:
         self.width, self.inner = factor * self.width, factor * self.inner
         bundle.loss = self.sharp.rounded(self.width)
         _hold(bundle, B, inside, lanes)
-        newton(bundle, self.inner, self.most, lanes=lanes)
+        newton(bundle, self.inner, min(self.most, EASY), lanes=lanes)
+
+    def _go_inside(self, lanes: np.ndarray, near: bool = False) -> None:
+        """Train lanes by the interior-point method, from the best that they have come to."""
+        bundle = self.bundle
+
+        def run(lane: int) -> Found | None:
+            machine = Interior(bundle.matrix, self.sharp, lane, bundle.budget)
+            return machine.solve(self.W[:, lane], GAP * self.tol, near)
+
+        numbers = np.flatnonzero(lanes)
+        for lane, found in zip(numbers, bundle.matrix.workers.map(run, numbers, bundle.budget)):
+            if found is None or not found.gap < self.gap[lane]:
+                continue
+            self.W[:, lane], self.A[:, lane] = found.w, found.b
+            self.D[:, lane], self.Z[:, lane] = found.curvature, found.outputs
+            self.gap[lane], self.kept[lane] = found.gap, 0.0
+            self.good[lane] = found.gap <= GAP * self.tol
 
     def end(self) -> None:
         """Set the best that lanes have come to, on their corners if that can be done."""
@@ -267,7 +290,7 @@ class Corners:
     def _snapped(self, b: np.ndarray) -> np.ndarray:
         """Put coefficients that are next to a corner onto it."""
         b = np.clip(b, self.low, self.high)
-        slack = 1e-7 * (self.high - self.low)
+        slack = 1e-7 * np.minimum(self.high - self.low, np.abs(b).max(initial=0.0))
         b = np.where(b < self.low + slack, self.low, b)
         b = np.where(b > self.high - slack, self.high, b)
         return np.where((np.abs(b) < slack) & (self.dual.kink > 0), 0.0, b)

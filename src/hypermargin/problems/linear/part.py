@@ -110,7 +110,7 @@ class Part:
 
     def train(self, tol: float, warm: State, rough: bool = False, path: bool = False) -> None:
         bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]
-        W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A) if bundle.dual else None
+        W, A = np.zeros_like(bundle.W), np.zeros_like(bundle.A)
         for lane, start in enumerate(starts):
             if start is None:
                 continue
@@ -118,7 +118,7 @@ class Part:
             W[:, lane] = start.weights
             if start.rate is not None:
                 W[:, lane] += np.log(ratio) * start.rate
-            if start.beta is not None and A is not None:  # chu-2015, eq. (14)
+            if start.beta is not None:  # chu-2015, eq. (14)
                 A[:, lane] = ratio * start.beta[self.rows]
         bundle.start(W, A)
         train(bundle, tol, self.balance, rough, path)
@@ -129,7 +129,7 @@ class Part:
         for lane, job in enumerate(self.jobs):
             beta = None
             # the refit of many features is in the dual, however folds were trained
-            if bundle.dual or (bundle.truncated and self.matrix.width > FEW):
+            if bundle.dual or bundle.corners or (bundle.truncated and self.matrix.width > FEW):
                 beta = np.zeros(n, dtype=bundle.A.dtype)
                 beta[self.rows] = bundle.A[:, lane]
             rate = None if self._rate is None else self._rate[:, lane].copy()

@@ -151,7 +151,7 @@ class ConjugateGradients:
             diagonal = self.penalty + self.matrix.sums_of_squares(mean[:, None])
             return lambda B: B / diagonal
         H = self._grams(mean[:, None])[0]
-        inverse = _factored(H, self.penalty[:, 0] + UNSEEN * np.diag(H) + UNCURVED)
+        inverse = factored(H, self.penalty[:, 0] + UNSEEN * np.diag(H) + UNCURVED)
         return lambda B: inverse(B).astype(B.dtype)
 
     def forget(self) -> None:
@@ -203,11 +203,13 @@ class LaneByLane:
         P, self.multipliers = np.zeros_like(B), np.zeros_like(D)
         if held.any():
             P, self.multipliers = project(self.matrix, np.where(active, D, 0.0), B * active)
-        for lane in np.flatnonzero(active & ~held):
+
+        def run(lane: int) -> None:
             rows = np.flatnonzero(D[:, lane])
-            X, b = self.matrix.dense(rows).astype(float), B[:, lane].astype(float)
-            H = (X.T * D[rows, lane].astype(float)) @ X
-            P[:, lane] = _factored(H, self.penalty[:, 0])(b)
+            X = self.matrix.dense(rows) * np.sqrt(D[rows, lane].astype(float))[:, None]
+            P[:, lane] = factored(X.T @ X, self.penalty[:, 0])(B[:, lane].astype(float))
+
+        self.matrix.workers.map(run, np.flatnonzero(active & ~held), self.shared.budget)
         return P
 
     def _in_common(self, n_rows: int) -> bool:
@@ -237,7 +239,7 @@ class LaneByLane:
         return B, W
 
 
-def _factored(H: np.ndarray, penalty: np.ndarray) -> Callable:
+def factored(H: np.ndarray, penalty: np.ndarray) -> Callable:
     """Return the inverse of H + diag(penalty), with a jitter if it needs one."""
     diagonal = np.diag_indices_from(H)
     H[diagonal] += penalty
