@@ -201,7 +201,9 @@ class Adapter:
             wide = (*self.kernel().widths, *self.kernel().arrays)
         given = {n: found[n] for n in wide if n in found and n not in numbers}
         return numbers | {
-            n: np.array(v, dtype=float) for n, v in given.items() if not isinstance(v, str)
+            n: np.array(v, dtype=float)
+            for n, v in given.items()
+            if v is not None and not isinstance(v, str)
         }
 
     @property

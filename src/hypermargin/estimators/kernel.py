@@ -119,6 +119,8 @@ class _KernelMachine(Machine):
         X = validate_data(self, X, reset=False, dtype=self._types, order="C", accept_sparse="csr")
         if self.kernel == "precomputed":
             return np.asarray(X)[:, self.support_] @ self.dual_coef_.T + self.intercept_
+        if not len(self.support_):
+            return np.tile(self.intercept_, (X.shape[0], 1))
         vectors = Points.of(self.support_vectors_, self.support_)
         back = [self._kernel.bias_back(vectors, line) for line in self.dual_coef_]
         return self._expanded(X, self._kernel, self._values) + (self.intercept_ - np.array(back))

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..._core.budget import Budget
 from ...losses.base import Dual
+from .interior import solve_inside
 from .saddle import SaddleSystem
-from .smo import slopes, smo
+from .smo import HUGE, slopes, smo
 
 CHUNK = 5_000  # pairs between two looks at the clock
 NEWTON_EVERY = 3  # pairs per row between two Newton steps
@@ -19,6 +20,7 @@ PATIENCE = 100  # pairs per row before gaps are asked to shrink; libsvm never st
 SINGULAR = 6_000  # free rows of all rounds on singular blocks that count as one
 LIFT = 1e-10  # on the diagonal of a block that is singular, in units of it
 LOOK_PAIRS = 20  # per row, that a look makes at most
+INSIDE = 0.5  # pairs that take as long as an interior-point method, per row squared
 POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
 
 
@@ -75,6 +77,7 @@ class Block:
         chunk = min(CHUNK, NEWTON_EVERY * len(self.beta))
         progress = Progress(PATIENCE * len(self.beta))
         since_newton, wait, before = 0, NEWTON_EVERY * len(self.beta), np.inf
+        inside: float = INSIDE * len(self.beta) ** 2  # who waits that long loses half the time
         while True:
             made, gap = smo(
                 self.K, self.diag, dual.ridge, self.beta, self.r,
@@ -84,14 +87,31 @@ class Block:
             since_newton += made
             if gap <= tol or iterations >= limit or budget.expired():
                 return iterations
-            if progress.stalls(iterations, gap):
-                return iterations
+            if iterations >= inside or progress.stalls(iterations, gap):
+                # what single precision leaves open then stays so
+                last = inside == np.inf or self.K.dtype == np.float32
+                if (inside < np.inf and self._inside(tol, budget) <= tol) or last:
+                    return iterations
+                inside = np.inf
             if since_newton >= wait:
                 # on singular blocks steps are many and dear: those that get nowhere become rare
                 idle = self.singular and gap > 0.5 * before
                 wait = 2 * wait if idle else NEWTON_EVERY * len(self.beta)
                 self.newton(rounds=1)
                 since_newton, before = 0, gap
+
+    def _inside(self, tol: float, budget: Budget) -> float:
+        """Solve for all rows at once, if that is better than what there is; return the gap."""
+        before, beta, r = self.gap(), self.beta.copy(), self.r.copy()
+        found = solve_inside(self.K, self.dual, tol, budget)
+        residual = self.dual.target - self.dual.ridge * found - self.K @ found
+        if not np.abs(residual).max() < HUGE:
+            return before
+        self.beta[:], self.r[:] = found, residual.astype(self.K.dtype)
+        self.newton(rounds=4)
+        if self.gap() >= before:
+            self.beta[:], self.r[:] = beta, r
+        return self.gap()
 
     def gap(self) -> float:
         up, down = np.empty_like(self.beta), np.empty_like(self.beta)
@@ -132,8 +152,9 @@ class Block:
         dual, beta = self.dual, self.beta
         low, high = dual.lower[free], dual.upper[free]
         moved = np.clip(beta[free] + d, low, high)
+        near = 1e-12 * np.minimum(high - low, np.abs(moved).max())
         for point in (low, high, np.zeros_like(low)):  # what a cut step brings to a breakpoint
-            moved = np.where(np.abs(moved - point) <= 1e-12 * (high - low), point, moved)
+            moved = np.where(np.abs(moved - point) <= near, point, moved)
         change = moved - beta[free]
         beta[free] = moved
         self.r -= change.astype(self.K.dtype) @ self.K[free]
@@ -154,6 +175,6 @@ class Block:
         high = np.where((beta < 0) & (kink > 0), 0.0, self.dual.upper[free])
         low = np.where((beta > 0) & (kink > 0), 0.0, self.dual.lower[free])
         room = np.where(d > 0, high - beta, beta - low)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             steps = np.where(d != 0, room / np.abs(d), np.inf)
         return float(steps.min(initial=np.inf))

@@ -33,7 +33,7 @@ _SOLVE = {np.dtype(t): _lapack(n, 8) for t, n in ((np.float32, "spotrs"), (np.fl
 _UPPER = ctypes.c_char(b"U")
 
 
-def _factor(A: np.ndarray) -> bool:
+def cholesky(A: np.ndarray) -> bool:
     """Overwrite A by its Cholesky factor; False if it has none."""
     n, info = ctypes.c_int(len(A)), ctypes.c_int(0)
     size, result = ctypes.addressof(n), ctypes.addressof(info)
@@ -41,7 +41,7 @@ def _factor(A: np.ndarray) -> bool:
     return info.value == 0
 
 
-def _solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+def cholesky_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     """Solve with a Cholesky factor; right-hand sides are rows."""
     x = np.array(rhs, factor.dtype)
     n, columns = ctypes.c_int(len(factor)), ctypes.c_int(x.size // max(1, len(factor)))
@@ -99,12 +99,12 @@ class SaddleSystem:
         np.copyto(factor, A)
         # pivots are square roots: single precision serves condition numbers up to about 1e5
         least = 3e-3 if factor.dtype == np.float32 else 1e-6
-        self.definite = _factor(factor)
+        self.definite = cholesky(factor)
         pivots = np.diagonal(factor)
         self.definite = self.definite and bool(pivots.min() > least * pivots.max())
         if self.definite:
             self._cholesky = factor
-            self._inverse_ones = _solve(factor, np.ones(len(factor)))
+            self._inverse_ones = cholesky_solve(factor, np.ones(len(factor)))
         elif factor.dtype == np.float32:
             self._make(A.astype(float), np.empty(A.shape))
 
@@ -127,7 +127,7 @@ class SaddleSystem:
 
     def _solve(self, rhs: np.ndarray, total: float) -> tuple[np.ndarray, float]:
         if self.definite:
-            v = _solve(self._cholesky, rhs)
+            v = cholesky_solve(self._cholesky, rhs)
             if not self.bias:
                 return v, 0.0
             c = (v.sum() - total) / self._inverse_ones.sum()

@@ -54,12 +54,13 @@ def room_down(t, beta, lower, upper, kink):
 
 
 @compiled
-def place(t, value, beta, lower, upper):
+def place(t, value, beta, lower, upper, largest):
     """Set beta_t, snapping to a breakpoint that is only a rounding error away.
 
-    Errors add up over the rows, as the coefficients have to add up to zero.
+    Errors add up over the rows, as the coefficients have to add up to zero; they are as large as
+    rounding makes them of the `largest` coefficient, or of one at its bound.
     """
-    near = (1e-13 + 1e-15 * beta.shape[0]) * (upper[t] - lower[t])
+    near = (1e-13 + 1e-15 * beta.shape[0]) * min(upper[t] - lower[t], largest)
     if abs(value - upper[t]) <= near:
         value = upper[t]
     elif abs(value - lower[t]) <= near:
@@ -143,6 +144,7 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
     slopes(beta, lower, upper, kink, up, down)
     flat = FLAT if r.itemsize == 8 else 1e-6
     floor = flat * max(float(np.abs(diag).max()), 1e-30)
+    largest = np.abs(beta).max()
     i, top, bottom = select_up(r, K[0], K[0], up, down, 0.0)
     for iteration in range(max_iter):
         if top - bottom <= tol:
@@ -151,8 +153,9 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
         step = (top - (r[j] + down[j])) / max(diag[i] + diag[j] - 2.0 * K[i, j], floor)
         step = min(step, room_up(i, beta, lower, upper, kink))
         step = min(step, room_down(j, beta, lower, upper, kink))
-        place(i, beta[i] + step, beta, lower, upper)
-        place(j, beta[j] - step, beta, lower, upper)
+        largest = max(largest, abs(beta[i] + step), abs(beta[j] - step))
+        place(i, beta[i] + step, beta, lower, upper, largest)
+        place(j, beta[j] - step, beta, lower, upper, largest)
         r[i] -= step * ridge[i]
         r[j] += step * ridge[j]
         set_slopes(i, beta, lower, upper, kink, up, down)
@@ -187,9 +190,10 @@ def optimality(r, beta, lower, upper, kink, excess):
     that take no part.  The bias is that of the free rows, or the middle of the gap without any.
     """
     n = r.shape[0]
+    largest = np.abs(beta).max()
     for t in range(n):  # a row that is free by a rounding error would have the bias to itself
         if beta[t] != 0.0:
-            place(t, beta[t], beta, lower, upper)
+            place(t, beta[t], beta, lower, upper, largest)
     up, down = np.empty(n), np.empty(n)
     slopes(beta, lower, upper, kink, up, down)
     top, bottom, total, free = -HUGE, HUGE, 0.0, 0
