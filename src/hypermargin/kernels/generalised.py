@@ -142,9 +142,10 @@ class GeneralisedGaussian(Stationary):
     def dimension(self, name: str, points: Points) -> Dimension:
         if name == "q":
             most = 2.0 if self.p is None else self.p
+            # (on a logarithmic scale searches end at slightly worse points)
             return Dimension(min(LEAST, most / 2), most, "linear", whole=True)
-        if name == "roundness":
-            return Dimension(0.0, 1.0, "linear", whole=True)
+        if name == "roundness":  # at q = 2 it is of no account: what is round is there as well
+            return Dimension(0.0, 1.0, "linear", usual=(0.0, 0.3), whole=True)
         found = super().dimension(name, points)
         if self.p == 2.0:
             return found
