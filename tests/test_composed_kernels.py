@@ -18,6 +18,7 @@ from hypermargin.kernels import (
     RBF,
     FunctionKernel,
     GaussianProcessKernel,
+    GeneralisedGaussian,
     Laplacian,
     Linear,
     Matern32,
@@ -242,3 +243,21 @@ def test_what_is_wrong_is_said_in_a_sentence():
         )
         check_kernel(wrong, X)
     assert isinstance(RBF() * RBF(), Product)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_search_chooses_the_kernel(wrapped):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
+    model, prefix = KernelSVR(kernel="auto"), ""
+    if wrapped:
+        model, prefix = make_pipeline(StandardScaler(), model), "kernelsvr__"
+    search = GradientSearchCV(model, cv=3, random_state=0, max_evals=15).fit(X, y)
+    tried = {type(r["params"][prefix + "kernel"]).__name__ for r in search.history_}
+    assert tried == {"GeneralisedGaussian", "Laplacian"}
+    assert isinstance(search.best_params_[prefix + "kernel"], GeneralisedGaussian)  # y is smooth
+    assert search.best_score_ > 0.9
+    assert KernelSVR(kernel="auto").fit(X, y).score(X, y) == KernelSVR().fit(X, y).score(X, y)
+    with pytest.raises(ValueError, match="Invalid parameter 'gamma'"):
+        GradientSearchCV(KernelSVR(kernel="auto"), {"gamma": (0.1, 1.0)}).fit(X, y)

@@ -39,7 +39,7 @@ class _KernelMachine(Machine):
 
     _parameter_constraints: ClassVar[dict] = {
         **Machine._parameter_constraints,
-        "kernel": [StrOptions(KERNELS.keys()), Kernel],
+        "kernel": [StrOptions({*KERNELS, "auto"}), Kernel],
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [
             StrOptions({"scale", "auto"}),
@@ -181,6 +181,8 @@ class KernelSVC(KnobClassifier, _KernelMachine):
         A kernel of :mod:`hypermargin.kernels`, which may be made of others, or the name of one:
         "rbf", "linear", "poly", "sigmoid" or "precomputed" as in :class:`~sklearn.svm.SVC`, or
         "laplacian", "matern12", "matern32", "matern52", "chi2", "categories", "tanimoto", "minmax".
+        With "auto" a search chooses: a Gaussian whose shape it learns, or the Laplacian, with a
+        width for each feature if that pays.  (Without a search it is "rbf".)
     degree : int, default=3
         Of the polynomial kernel given by name.
     gamma : "scale", "auto", float or array-like of shape (n_features,), default="scale"

@@ -42,10 +42,16 @@ KERNELS: dict[str, type[Kernel]] = {
 OBJECTS: tuple[type[Kernel], ...] = (GeneralisedGaussian, RationalQuadratic)
 
 
+# what a search chooses from with kernel="auto": functions of the distance, as smooth as data want
+# them, and products of functions of single features, which tables mostly want
+CHOICES: tuple[Kernel, ...] = (GeneralisedGaussian(ard=True), Laplacian(ard=True))
+
+
 def make_kernel(name: Any, degree: float) -> Kernel:
     """Return a kernel that is given, or that of a scikit-learn name; or say which there are."""
     if isinstance(name, Kernel):
         return name
+    name = "rbf" if isinstance(name, str) and name == "auto" else name  # it is for searches
     if not isinstance(name, str) or name not in KERNELS:
         raise ValueError(f"kernel={name!r} cannot be differentiated; use one of {sorted(KERNELS)}.")
     return Polynomial(degree) if name == "poly" else KERNELS[name]()

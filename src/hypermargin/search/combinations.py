@@ -21,6 +21,7 @@ from ..adapters.folds import Split, trainable
 from ..adapters.input import check_inputs, check_threshold, features_of, split_params
 from ..adapters.model import EACH, PER_FEATURE, Model, NoAdapter, read_model
 from ..adapters.prepare import Prepared, default_dimensions
+from ..kernels import CHOICES
 from ..methods import AUTOMATIC, METHODS, Method, read_method
 from .refit import can_install
 
@@ -158,7 +159,7 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]
     """Read a space, and check it as far as that needs no data."""
     defaults = read_model(estimator).hyperparameters if space is None else ()
     combinations: list[Combination | Refused] = []
-    used, parts = set[str](), read_space(space, defaults)
+    used, parts = set[str](), _with_kernels(estimator, read_space(space, defaults))
     for listed, ranges in parts:
         whole, threshold = _with_values(estimator, listed)
         try:
@@ -187,6 +188,24 @@ def read_combinations(estimator: Any, space: Any) -> list[Combination | Refused]
             if name not in used and known is not None:
                 _refuse(name, known)
     return combinations
+
+
+def _with_kernels(estimator: Any, parts: list[tuple[dict, dict]]) -> list[tuple[dict, dict]]:
+    """Return listed values and ranges, with those of every kernel that "auto" stands for."""
+    found = []
+    for listed, ranges in parts:
+        prefix, machine = "", _with_values(estimator, listed)[0]
+        while isinstance(machine, Pipeline):
+            prefix, machine = prefix + machine.steps[-1][0] + "__", machine.steps[-1][1]
+        asked = getattr(machine, "kernel", None)
+        if not isinstance(asked, str) or asked != "auto":
+            found.append((listed, ranges))
+            continue
+        kept = {n: r for n, r in ranges.items() if n != f"{prefix}gamma" or r is not None}
+        for kernel in CHOICES:
+            own = dict.fromkeys(f"{prefix}kernel__{name}" for name in kernel.hyperparameters)
+            found.append(({**listed, f"{prefix}kernel": kernel}, {**own, **kept}))
+    return found
 
 
 def answer_otherwise(combinations: Sequence[Combination], scorer: Any) -> bool:
