@@ -80,7 +80,8 @@ def test_categories_are_equal_or_not(form, gamma):
 def test_codes_that_single_precision_cannot_tell_apart_are_in_double_precision():
     codes = Points.of(np.array([[2.0**24], [2.0**24 + 1]]))
     assert Categories().single_error(codes, {"gamma": 1.0}) == np.inf
-    assert Categories().single_error(Points.of(codes.X - 2.0**24), {"gamma": 1.0}) < 1e-6
+    for X in (codes.X - 2.0**24, 0.1 * np.array([[1.0], [2.0]])):
+        assert Categories().single_error(Points.of(X), {"gamma": 1.0}) < 1e-6
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
@@ -204,6 +205,23 @@ def test_data_that_a_kernel_is_not_for(kernel, value, words, form):
     ):
         with pytest.raises(ValueError, match=words):
             refused()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e60, 1e-60])
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(), Laplacian(), Matern12(), RationalQuadratic(), ExponentialChi2(), Categories(),
+     GeneralisedGaussian(), GeneralisedGaussian(p=None)],
+)  # fmt: skip
+def test_values_that_single_precision_does_not_have(kernel, unit):
+    X, y = make_data(2)
+    X = np.abs(np.round(X))
+    scores = [
+        GradientSearchCV(KernelSVC(kernel=kernel), cv=3, max_evals=2, random_state=0).fit(Z, y)
+        for Z in (X, unit * X)
+    ]
+    assert scores[1].best_score_ == pytest.approx(scores[0].best_score_, abs=0.1)
 
 
 def test_alpha_has_to_be_positive():

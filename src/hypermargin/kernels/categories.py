@@ -20,6 +20,6 @@ class Categories(ExponentialSum):
     kind = DIFFERENT
 
     def single_error(self, points: Points, params: Params) -> float:
-        if sparse.issparse(points.X) or (points.X.astype(np.float32) != points.X).any():
-            return float(np.inf)  # large codes that differ would be rounded to the same
+        if sparse.issparse(points.X) or not points.fits_single or points.merged:
+            return float(np.inf)
         return float(np.finfo(np.float32).eps)

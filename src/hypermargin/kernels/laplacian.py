@@ -42,8 +42,8 @@ class ExponentialSum(Kernel):
         return np.ones(len(points))
 
     def single_error(self, points: Points, params: Params) -> float:
-        if sparse.issparse(points.X):
-            return float(np.inf)  # loops over entries are as fast in double precision
+        if sparse.issparse(points.X) or not points.fits_single:
+            return float(np.inf)  # loops over sparse entries are as fast in double precision
         # sums are as exact as the values that they are of; far-out rows count little
         widths = np.broadcast_to(params["gamma"], points.X.shape[1])
         sizes = np.abs(points.X) @ widths

@@ -11,6 +11,7 @@ from scipy import sparse
 from .._core.budget import cached
 from .._core.compiled import compiled, row_codes, sparse_row_codes
 
+RANGE = 1e-30, 1e30  # of squared norms, that leaves room for widths and sums
 NEAR = 0.01  # distances, relative to the norms, that are computed from differences of rows
 NOTHING = 1e-12  # those of sparse rows that may be those of equal ones
 
@@ -107,6 +108,19 @@ class Points:
         """The mean and the largest of the squared norms that distances are computed from."""
         norms = self.square_norms if sparse.issparse(self.X) else self.lifted[:, -2]
         return float(norms.mean()), float(norms.max())
+
+    @property
+    def fits_single(self) -> bool:
+        """Whether single precision has numbers as large, and as small, as squares of the values."""
+        mean, largest = self.spread
+        return largest == 0.0 or (mean > RANGE[0] and largest < RANGE[1])
+
+    @cached
+    def merged(self) -> bool:
+        """Whether values of a feature differ that single precision rounds to the same."""
+        values = np.sort(self.X, axis=0)
+        rounded = values.astype(np.float32)
+        return bool(((values[1:] != values[:-1]) & (rounded[1:] == rounded[:-1])).any())
 
     @cached
     def lifted(self) -> np.ndarray:

@@ -11,7 +11,8 @@ from .._core.powers import fast_log2
 from .._core.space import Dimension, Params
 from .pairs import FAST, LOG_2
 from .points import Points, copied
-from .stationary import Stationary, by_width, factor_of
+from .rbf import RBF
+from .stationary import Stationary, by_width
 
 
 class RationalQuadratic(Stationary):
@@ -50,8 +51,7 @@ class RationalQuadratic(Stationary):
         return K if out is None or K is out else copied(K, out)
 
     def single_error(self, points: Points, params: Params) -> float:
-        mean, largest = points.spread  # as of the Gaussian kernel, whose slope is the same
-        return float(np.finfo(np.float32).eps) * factor_of(params) * (mean + 0.01 * largest)
+        return RBF().single_error(points, params)  # whose slope is the same
 
     def pullback(
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params

@@ -51,6 +51,8 @@ class RBF(Stationary):
     def single_error(self, points: Points, params: Params) -> float:
         # distances are differences of norms; far-out rows count little, as they are few
         mean, largest = points.spread
+        if not points.fits_single:
+            return float(np.inf)
         return float(np.finfo(np.float32).eps) * factor_of(params) * (mean + 0.01 * largest)
 
     def pullback(

@@ -107,7 +107,7 @@ def by_width(found: np.ndarray, gamma: np.ndarray) -> np.ndarray:
 
 def measured_error(kernel: Kernel, points: Points, params: Params, most: int = 100) -> float:
     """Return the rounding error of K in single precision, as a few of the points have it."""
-    if sparse.issparse(points.X):
+    if sparse.issparse(points.X) or not points.fits_single:
         return float(np.inf)
     few = points.take(np.linspace(0, len(points) - 1, min(len(points), most)).astype(int))
     exact = kernel.block(few, few, params)
