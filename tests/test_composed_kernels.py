@@ -164,6 +164,14 @@ def test_columns_as_in_a_column_transformer():
             KernelSVC(kernel=RBF(columns=columns)).fit(table, y)
 
 
+@pytest.mark.parametrize("space", [None, {"C": None, "gamma": None}])
+def test_a_model_with_widths_is_tuned_with_widths(space):
+    X, y = make_data(2, n=60)
+    model = KernelSVC(gamma=np.full(X.shape[1], 0.2))
+    search = GradientSearchCV(model, space, cv=3, max_evals=6).fit(X, y)
+    assert search.best_params_["gamma"].shape == (X.shape[1],)
+
+
 def test_kernels_are_cloned_changed_and_printed_as_estimators_are():
     kernel = RBF() + 2.0 * (RBF(columns=[0]) * Linear()) + Matern32()
     assert [name for name, _ in kernel.kernels] == ["rbf", "product", "matern32"]

@@ -143,10 +143,12 @@ class Model:
         return {} if self.adapter.linear else self.adapter.kernel().arrays
 
     def meant(self, name: str, given: Any) -> Any:
-        """Return what is given for a parameter, or if nothing is, what the kernel says of it."""
+        """Return what is given for a parameter, or if nothing is, what the model says of it."""
         adapter, own = self.adapter, self.own(name)
         if given is not None or adapter.linear or own not in adapter.kernel().widths:
             return given
+        if np.ndim(adapter.values().get(own, 0.0)):  # each feature has its own already
+            return ALWAYS
         asked = adapter.kernel().ard_of(own)
         if isinstance(asked, str) and asked != "always":
             raise ValueError(f"ard={asked!r} of {name} must be False, True, 'always' or groups.")
