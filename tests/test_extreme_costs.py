@@ -57,3 +57,13 @@ def test_what_cannot_be_computed_with_is_refused(model, C):
     X, y = imbalanced()
     with pytest.raises(ValueError, match=r"must be between 1e-300 and 1e\+300"):
         model.set_params(C=C).fit(X, y)
+
+
+@pytest.mark.parametrize("C", [1e10, 1e12, 1e16])
+def test_separable_rows_have_one_machine_whatever_the_cost(C):
+    """No coefficient comes near its bound: rounding errors are not those of the bound."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    y = (X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > 0).astype(int)
+    outputs = [KernelSVC(C=c, gamma=0.5).fit(X, y).decision_function(X) for c in (C, 1e4)]
+    assert_allclose(*outputs, atol=1e-3)

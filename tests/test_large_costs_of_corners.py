@@ -73,18 +73,16 @@ def test_separable_rows_have_the_widest_margin_whatever_the_cost(kind, C):
     np.testing.assert_allclose(fitted(X, y, C), widest, atol=1e-5 * np.abs(widest).max())
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.02])
-def test_a_search_has_no_point_that_does_not_converge(noise):
+@pytest.mark.parametrize("n, d, noise", [(6000, 150, 0.0), (6000, 150, 0.02), (1500, 620, 0.0)])
+def test_a_search_has_no_point_that_does_not_converge(n, d, noise):
+    """With few features, and with so many that coordinate descent begins."""
     rng = np.random.default_rng(0)
-    X = sparse.random(
-        6000, 150, density=0.1, format="csr", random_state=0, data_rvs=rng.standard_normal
-    )
-    f = X @ rng.normal(size=150)
-    y = (f + noise * f.std() * rng.normal(size=6000) > 0).astype(int)
+    X = sparse.random(n, d, density=0.1, format="csr", random_state=0, data_rvs=rng.standard_normal)
+    f = X @ rng.normal(size=d)
+    y = (f + noise * f.std() * rng.normal(size=n) > 0).astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the best may be on the bound
         warnings.simplefilter("error", ConvergenceWarning)
-        search = GradientSearchCV(
-            LinearSVC(loss="hinge"), {"C": [64.0, 256.0, 1024.0]}, refit=False
-        ).fit(X, y)
-    assert search.best_score_ > 0.97
+        space = {"C": [64.0, 1024.0]}
+        search = GradientSearchCV(LinearSVC(loss="hinge"), space, cv=3, refit=False).fit(X, y)
+    assert search.best_score_ > 0.7

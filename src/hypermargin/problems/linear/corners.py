@@ -19,7 +19,7 @@ from ...losses.base import Dual
 from ...losses.lanes import LaneLoss
 from ..conjugate import dots
 from .bundle import Bundle
-from .interior import Found, Interior
+from .interior import solve_inside
 from .lanes import Matrix
 from .newton import newton
 from .systems import MOST_HELD, TIGHT, Held
@@ -123,20 +123,15 @@ class Sharpening:
 
     def _go_inside(self, lanes: np.ndarray, near: bool = False) -> None:
         """Train lanes by the interior-point method, from the best that they have come to."""
-        bundle = self.bundle
-
-        def run(lane: int) -> Found | None:
-            machine = Interior(bundle.matrix, self.sharp, lane, bundle.budget)
-            return machine.solve(self.W[:, lane], GAP * self.tol, near)
-
-        numbers = np.flatnonzero(lanes)
-        for lane, found in zip(numbers, bundle.matrix.workers.map(run, numbers, bundle.budget)):
-            if found is None or not found.gap < self.gap[lane]:
+        tol = GAP * self.tol
+        machines = solve_inside(self.bundle, self.sharp, lanes, self.W, tol, near)
+        for lane, found in machines.items():
+            if not found.gap < self.gap[lane]:
                 continue
             self.W[:, lane], self.A[:, lane] = found.w, found.b
             self.D[:, lane], self.Z[:, lane] = found.curvature, found.outputs
             self.gap[lane], self.kept[lane] = found.gap, 0.0
-            self.good[lane] = found.gap <= GAP * self.tol
+            self.good[lane] = found.gap <= tol
 
     def end(self) -> None:
         """Set the best that lanes have come to, on their corners if that can be done."""

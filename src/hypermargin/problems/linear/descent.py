@@ -7,6 +7,7 @@ import numpy as np
 from ..._core.compiled import compiled
 from .bundle import Bundle
 from .corners import COARSE, EASY, GAP, duality_gaps, put_on_corners
+from .interior import solve_inside
 from .loops import add_dots, add_outer
 from .systems import TIGHT
 
@@ -150,6 +151,19 @@ class Descent:
         bundle.A = self.B
         if self.loss.has_corners:
             bundle.D = self.loss.corners(self.B)
+            if not (bundle.converged or self.free_bias or bundle.budget.expired()):
+                self._go_inside(GAP * tol)
+
+    def _go_inside(self, tol: float) -> None:
+        """Go on by the interior-point method, where features are not too many for it."""
+        bundle = self.bundle
+        machines = solve_inside(bundle, self.loss, bundle.used, bundle.W, tol, near=True)
+        for lane, found in machines.items():
+            if found.gap <= tol:
+                bundle.W[:, lane], bundle.Z[:, lane] = found.w, found.outputs
+                bundle.A[:, lane], bundle.D[:, lane] = found.b, found.curvature
+        done = [lane for lane, found in machines.items() if found.gap <= tol]
+        bundle.converged = len(done) == np.count_nonzero(bundle.used)
 
     def _descend(self, tol: float, balance: float, most: int) -> None:
         bundle = self.bundle

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..._core.budget import Budget
 from ...losses.lanes import LaneLoss
+from .bundle import Bundle
 from .lanes import Matrix
 from .systems import factored
 
@@ -25,7 +26,7 @@ SPARE = 4  # pieces in play at first, for each that may be at its corner in the 
 FEWEST = 200  # pieces that cost nothing
 MOST_STEPS = 50  # far more than there should be
 CLOSE = 0.99  # part of the way to a bound that a step may go
-MOST_ENTRIES = 2**26  # of rows in play
+MOST_ENTRIES = 2**24  # of rows in play
 
 
 @dataclass
@@ -64,6 +65,20 @@ class Pieces:
     def margins(self, outputs: np.ndarray) -> np.ndarray:
         """Return how far outputs of the rows are on the side that costs."""
         return self.sign * (self.corner - outputs)
+
+
+def solve_inside(
+    bundle: Bundle, loss: LaneLoss, lanes: np.ndarray, W: np.ndarray, tol: float, near: bool
+) -> dict[int, Found]:
+    """Return the machines of some lanes, found from weights W; not those that are too much work."""
+
+    def run(lane: int) -> Found | None:
+        machine = Interior(bundle.matrix, loss, lane, bundle.budget)
+        return machine.solve(W[:, lane], tol, near)
+
+    numbers = np.flatnonzero(lanes)
+    machines = bundle.matrix.workers.map(run, numbers, bundle.budget)
+    return {int(lane): found for lane, found in zip(numbers, machines) if found is not None}
 
 
 class Interior:
