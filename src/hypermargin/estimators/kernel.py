@@ -39,7 +39,7 @@ class _KernelMachine(Machine):
 
     _parameter_constraints: ClassVar[dict] = {
         **Machine._parameter_constraints,
-        "kernel": [StrOptions({*KERNELS, "auto"}), Kernel],
+        "kernel": [StrOptions(KERNELS.keys()), StrOptions({"auto"}), Kernel],
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [
             StrOptions({"scale", "auto"}),
