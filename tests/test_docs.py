@@ -86,6 +86,14 @@ def test_the_page_on_kernels_runs():
     assert set(names["parts"]) == {"body", "blood", "trend"}
 
 
+def test_the_page_on_klatzer_and_pock_runs():
+    names: dict = {}
+    for block in blocks("docs/klatzer.md"):
+        exec(block, names)
+    assert names["linear"].best_score_ > 0.97
+    assert names["by_class"].estimator.optimiser == "lbfgs"
+
+
 def test_the_page_on_measures_runs():
     X, y = make_data(2, n=90)
     names = {"X": X, "y": y}

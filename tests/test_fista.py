@@ -1,4 +1,4 @@
-"""FISTA as the inner solver of linear machines: klatzer-pock, section 4."""
+"""FISTA as the inner solver of linear and kernel machines: klatzer-pock, section 4."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,10 @@ from helpers import central_difference, make_data
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from hypermargin import GradientSearchCV, LinearClassifier, value_and_grad
+from hypermargin import GradientSearchCV, KernelSVC, LinearClassifier, value_and_grad
 from hypermargin._core.budget import Budget
 
 SMOOTH = ["smooth_hinge", "logistic", "squared_hinge", "squared", "modified_huber"]
@@ -69,16 +70,57 @@ def test_searches_end_where_those_of_the_default_solver_do(method):
     assert found == pytest.approx(usual, abs=0.02)
 
 
-def test_losses_with_corners_are_refused():
-    model = LinearClassifier(loss="hinge", solver="fista")
+@pytest.mark.parametrize("loss", ["smooth_hinge", "logistic"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_kernel_machines_have_the_minimiser_of_the_default_solver(loss, C, kernel):
+    X, y = make_data(2, n=60)
+    usual, found = (
+        KernelSVC(C, kernel=kernel, loss=loss, solver=solver, tol=1e-8).fit(X, y)
+        for solver in ("auto", "fista")
+    )
+    expected = usual.decision_function(X)
+    np.testing.assert_allclose(found.decision_function(X), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found.dual_coef_.sum(axis=1), 0.0, atol=1e-9 * C)
+    assert found.n_iter_ > usual.n_iter_
+
+
+@pytest.mark.parametrize("criterion", ["zero_one", "smooth_hinge", "squared_labels"])
+def test_hypergradients_of_kernel_machines_are_derivatives(criterion):
+    X, y = make_data(2, n=60)
+    model, params = KernelSVC(loss="smooth_hinge", solver="fista"), {"C": 0.7, "gamma": 0.1}
+    how = {"criterion": criterion, "cv": 3, "tol": 1e-10}
+    gradient = value_and_grad(model, X, y, params, **how)[1]
+    for name, at in params.items():
+
+        def f(z, name=name):
+            return value_and_grad(model, X, y, {**params, name: z}, **how)[0]
+
+        assert gradient[name] == pytest.approx(central_difference(f, at), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "what"),
+    [
+        (
+            LinearClassifier(loss="hinge"),
+            "solver='fista' and loss='hinge'; use loss='smooth_hinge'",
+        ),
+        (KernelSVC(), "solver='fista' and loss='hinge'; use loss='smooth_hinge'"),
+        (KernelSVC(loss="logistic", kernel="sigmoid"), "kernel='sigmoid', which may not be"),
+    ],
+    ids=["linear", "kernel", "indefinite"],
+)
+def test_what_fista_is_not_for_is_refused(model, what):
+    model = clone(model).set_params(solver="fista")
     for estimator in (model, GradientSearchCV(model)):
-        with pytest.raises(ValueError, match=r"solver='fista' and loss='hinge', whose slope jumps"):
+        with pytest.raises(ValueError, match=what):
             estimator.fit(*make_data(2))
 
 
 def test_features_of_any_size_are_trained_or_the_user_is_told(monkeypatch):
     X, y = make_data(2, n=60)
-    for scale in (1e-6, 1e6):
+    for scale in (1e-3, 1e3):
         model = LinearClassifier(1.0 / scale**2, loss="smooth_hinge", solver="fista")
         assert np.isfinite(model.fit(scale * X, y).coef_).all()
     monkeypatch.setattr("hypermargin.problems.linear.train.MOST_FISTA", 3)

@@ -140,6 +140,10 @@ class Adapter:
         """Return what keeps an estimator from being differentiated, if anything does."""
         return None
 
+    def solver(self) -> str | None:
+        """Return how machines are trained, if the estimator says so; None is the usual way."""
+        return None
+
     def contrasted(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the outputs that criteria read, and T if they are outputs @ T.
 
@@ -334,6 +338,25 @@ class OwnKnobs(OwnParts):
         if len(np.asarray(targets.classes)) == 2:
             values["threshold"] = float(self.machine.threshold)
         return values
+
+
+class OwnSolver(Adapter):
+    """Estimators of our own that can be trained by FISTA, if their loss has no corners."""
+
+    def solver(self) -> str | None:
+        return None if self.machine.solver == "auto" else str(self.machine.solver)
+
+    def is_smooth(self) -> bool:
+        """Whether the loss is one for FISTA."""
+        return not self.loss().corners
+
+    def refuse(self) -> str | None:
+        if self.machine.solver == "fista" and not self.is_smooth():
+            return (
+                f"solver='fista' and loss={self.machine.loss!r}; use loss='smooth_hinge' or "
+                "solver='auto'"
+            )
+        return super().refuse()
 
 
 class OwnLosses(OwnParts):

@@ -18,7 +18,7 @@ from .._core.space import Params
 from ..kernels import make_kernel
 from ..kernels.base import Kernel
 from ..losses.base import Loss
-from ..losses.classification import Hinge
+from ..losses.classification import Hinge, Logistic, SmoothHinge
 from ..losses.regression import EpsilonInsensitive, Squared
 from ..problems.base import Column
 from .base import (
@@ -26,6 +26,7 @@ from .base import (
     ManyTargets,
     OwnKnobs,
     OwnLosses,
+    OwnSolver,
     SingleTarget,
     Targets,
     WeightedClasses,
@@ -146,7 +147,7 @@ class KernelRidgeAdapter(ManyTargets):
         return 1.0 / X.shape[1]
 
 
-class KernelSVCAdapter(OwnKnobs, SVCAdapter):
+class KernelSVCAdapter(OwnSolver, OwnKnobs, SVCAdapter):
     """As SVC, with the losses, costs, margins and threshold of our own classifier."""
 
     holds_widths = True
@@ -155,6 +156,17 @@ class KernelSVCAdapter(OwnKnobs, SVCAdapter):
         """Return the adapter of pairs of classes, or of one class against the rest."""
         rest = cls is KernelSVCAdapter and machine.multi_class == "ovr"
         return super().__new__(_KernelOneAgainstRest if rest else cls)
+
+    def is_smooth(self) -> bool:
+        return isinstance(self.loss(), (SmoothHinge, Logistic))
+
+    def refuse(self) -> str | None:
+        if self.machine.solver == "fista" and not self.kernel().definite:
+            return (
+                f"solver='fista' and kernel={self.machine.kernel!r}, which may not be positive "
+                "definite; use solver='auto'"
+            )
+        return super().refuse()
 
     def values_by_part(self, targets: Targets) -> Params:
         given = self.machine.machine_cost

@@ -24,6 +24,7 @@ from .base import (
     ManyTargets,
     OwnKnobs,
     OwnLosses,
+    OwnSolver,
     SingleTarget,
     Targets,
 )
@@ -42,10 +43,6 @@ class LinearAdapter(Adapter):
     def intercept(self) -> tuple[float, float]:
         """Return the constant that stands for the bias, and how much its weight is penalised."""
         return float(self.machine.fit_intercept), 0.0
-
-    def solver(self) -> str | None:
-        """Return "primal", "dual" or "fista" if the estimator says which, else None."""
-        return None
 
     def couples(self, targets: Targets) -> bool:
         """Whether the outputs are those of one machine, which cannot be trained one by one."""
@@ -155,19 +152,8 @@ class LogisticRegressionAdapter(OneAgainstRest, LinearAdapter):
         return np.hstack([expit(-outputs), expit(outputs)])
 
 
-class LinearClassifierAdapter(OwnKnobs, OneAgainstRest, _Liblinear):
+class LinearClassifierAdapter(OwnSolver, OwnKnobs, OneAgainstRest, _Liblinear):
     by_part: ClassVar[dict[str, str]] = {**OwnKnobs.by_part, "machine_cost": "machine_cost"}
-
-    def solver(self) -> str | None:
-        return None if self.machine.solver == "auto" else str(self.machine.solver)
-
-    def refuse(self) -> str | None:
-        if self.machine.solver == "fista" and self.loss().corners:
-            return (
-                f"solver='fista' and loss={self.machine.loss!r}, whose slope jumps; use "
-                "'smooth_hinge' or solver='auto'"
-            )
-        return None
 
     def install(self, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype) -> None:
         super().install(weights, n_iter, targets, dtype)

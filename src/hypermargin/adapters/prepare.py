@@ -197,9 +197,11 @@ def _problem(
         )  # fmt: skip
     assert kernel is not None
     if rank is None:
-        return CrossValidation(
+        exact = CrossValidation(
             designs, folds, targets.columns, kernel, loss, values, memory, workers
         )
+        exact.solver = adapter.solver()
+        return exact
     return LowRankCrossValidation(
         designs, folds, targets.columns, kernel, loss, values, memory, workers,
         rank=min(rank, len(targets.y)), seed=seed,

@@ -61,6 +61,9 @@ class Machine(BaseEstimator):
             self, X, y, dtype=self._types, order="C", accept_sparse="csr",
             y_numeric=is_regressor(self),
         )  # fmt: skip
+        obstacle = self._adapter(self).refuse()
+        if obstacle is not None:
+            raise ValueError(f"{type(self).__name__} cannot be trained with {obstacle}.")
         self._train(X, self._read(y), sample_weight, cost_groups)
         return self
 

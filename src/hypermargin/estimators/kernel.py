@@ -83,6 +83,7 @@ class _KernelMachine(Machine):
             self.memory_limit * 2**20,
             Workers(1),
         )
+        problem.solver = adapter.solver()
         try:
             state, budget = vars(self).get("_start", (None, Budget()))
             found = problem.refit({}, Effort(self.tol, budget), state, weight=weight)
@@ -210,6 +211,9 @@ default="hinge"
         told the groups as `cost_groups`.
     threshold : float, default=0.0
         For two classes, the output above which `predict` says the second one.
+    solver : {"auto", "fista"}, default="auto"
+        How to train the smooth hinge and the logistic loss: by Newton's method, or by FISTA as
+        Klatzer and Pock do, which is slower.
     tol : float, default=1e-3
         Optimality gap to train to.
     memory_limit : float, default=4000
@@ -251,6 +255,7 @@ default="hinge"
         **_KernelMachine._parameter_constraints,
         **KnobClassifier.constraints,
         "multi_class": [StrOptions({"ovo", "ovr"})],
+        "solver": [StrOptions({"auto", "fista"})],
         "machine_cost": ["array-like", dict, None],
     }
 
@@ -270,6 +275,7 @@ default="hinge"
         machine_cost: Any = None,
         group_cost: Any = None,
         threshold: float = 0.0,
+        solver: str = "auto",
         tol: float = 1e-3,
         memory_limit: float = 4000,
     ):
@@ -286,6 +292,7 @@ default="hinge"
         self.machine_cost = machine_cost
         self.group_cost = group_cost
         self.threshold = threshold
+        self.solver = solver
         self.tol = tol
         self.memory_limit = memory_limit
 

@@ -40,9 +40,7 @@ class _LinearMachine(Machine):
         self._check_weight(weight, targets)
         adapter, rows = self._adapter(self), np.arange(X.shape[0])
         targets = targets.in_groups(cost_groups)
-        obstacle, (intercept, bias_penalty) = adapter.refuse(), adapter.intercept()
-        if obstacle is not None:
-            raise ValueError(f"{type(self).__name__} cannot be trained with {obstacle}.")
+        intercept, bias_penalty = adapter.intercept()
         problem = LinearCrossValidation(
             [Design(X, rows, ())],
             [],

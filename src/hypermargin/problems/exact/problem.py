@@ -44,6 +44,7 @@ class CrossValidation(KernelProblem):
     """All folds of a kernel machine, trained exactly, as one function of its hyperparameters."""
 
     sums_to_zero = True
+    solver: str | None = None  # "fista", if soft losses are to be trained by it
 
     @property
     def growth(self) -> float:  # type: ignore[override]
@@ -252,7 +253,7 @@ class _TrainedDesign:
         def run(c: int) -> None:
             part = roster.part(c)
             rows, dual = roster.rows[part], of_columns(self.dual, part)
-            self._put(c, train(gram, rows, dual, bias, self.effort, start(c)))
+            self._put(c, train(gram, rows, dual, bias, self.effort, start(c), self.problem.solver))
 
         self._map(run, left)
 

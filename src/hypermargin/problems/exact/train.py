@@ -11,19 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from ..._core.budget import Effort
 from ..._core.spread import typical_deviation
 from ...kernels.gram import Columns, Gram
-from ...losses.base import Dual, softer
+from ...losses.base import Dual
 from .block import CHUNK, LOOK_PAIRS, NEWTON_EVERY, POLISHED, Block, free_rows
 from .saddle import SaddleSystem
 from .smo import make_feasible, optimality, slopes, smo_on_rows
+from .soft import FistaMachine, SoftMachine
 
 TRIES = 4  # on the same rows without a gap of half the size, before machines are given up
 MOST_PAIRS = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
-MOST_STEPS = 100  # of Newton's method on a soft loss
 WHOLE = 600  # with at most so many rows there is no point in a working set
 MOST = 0.7  # a working set of so large a part of the rows may as well be all of them
 NEAR = 0.1  # rows so close to a violation, in units of the target, are taken along
@@ -65,6 +64,7 @@ def train(
     bias: bool,
     effort: Effort,
     start: Start | None = None,
+    solver: str | None = None,
 ) -> Trained:
     """Minimise the duals of all folds, rows of `dual`, over `members`, rows of the Gram matrix.
 
@@ -73,7 +73,7 @@ def train(
     if np.isinf(dual.upper).all():
         return _solve_unbounded(gram, members, dual, bias)
     if dual.soft:
-        return _solve_soft(gram, members, dual, effort)
+        return _solve_soft(gram, members, dual, effort, solver)
     if not bias or np.isinf(dual.upper).any():
         raise ValueError("this dual has no solver: bounds need a bias and must all be finite.")
     if not (dual.lower < dual.upper).any():  # no fold has the machine
@@ -123,13 +123,11 @@ def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) ->
     return Trained(beta, shift, values, used, np.zeros(len(beta)), True, 0)
 
 
-def _solve_soft(gram: Gram, members: np.ndarray, dual: Dual, effort: Effort) -> Trained:
-    """Train a soft loss by Newton's method on the outputs; fill in its ridge.
-
-    With  s = sigmoid((target - o) sign / soft)  the coefficients are  beta = bound s,  and their
-    curvature by the outputs is  h = |bound| s (1 - s) / soft.  A step solves the linear system of a
-    squared loss with ridge 1 / h and targets o + beta / h.
-    """
+def _solve_soft(
+    gram: Gram, members: np.ndarray, dual: Dual, effort: Effort, solver: str | None
+) -> Trained:
+    """Train a soft loss by Newton's method on the outputs or by FISTA; fill in its ridge."""
+    kind = FistaMachine if solver == "fista" else SoftMachine
     used = np.flatnonzero((dual.lower < dual.upper).any(axis=0))
     gram.hold(members[used])
     beta, shift = np.zeros(dual.target.shape), np.zeros(len(dual.target))
@@ -140,10 +138,10 @@ def _solve_soft(gram: Gram, members: np.ndarray, dual: Dual, effort: Effort) -> 
         if not len(rows):
             return
         K = gram.block(members[rows], members[rows]).astype(float)
-        machine = _SoftMachine(K, of_fold(dual, f, rows))
-        for sharper in softer(dual.soft):  # each begins where the last one ended
+        machine = kind(K, of_fold(dual, f, rows))
+        for sharper in machine.stages():  # each begins where the last one ended
             machine.soft = sharper
-            for _ in range(MOST_STEPS):
+            for _ in range(machine.rough_steps if effort.rough else machine.most_steps):
                 if effort.budget.expired():
                     break
                 steps[f] += 1
@@ -157,57 +155,6 @@ def _solve_soft(gram: Gram, members: np.ndarray, dual: Dual, effort: Effort) -> 
     values = gram.combine(members, beta, _columns(gram, members))
     converged = bool((moved <= 10 * effort.tol).all())
     return Trained(beta, shift, values, used, moved, converged, int(steps.max(initial=0)))
-
-
-class _SoftMachine:
-    """One machine with a soft loss, on a dense block of the kernel matrix."""
-
-    def __init__(self, K: np.ndarray, dual: Dual):
-        self.K, self.dual, self.soft = K, dual, dual.soft
-        self.bound = dual.lower + dual.upper  # one of the two is zero
-        self.beta, self.bias, self.outputs = np.zeros(len(K)), 0.0, np.zeros(len(K))
-        self.least = 0.01  # curvature of flat parts
-
-    def _short(self, outputs: np.ndarray) -> np.ndarray:
-        return np.sign(self.bound) * (self.dual.target - outputs) / self.soft
-
-    def curvature(self, least: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
-        """Return the coefficients that belong to the outputs, and h.
-
-        Flat parts are given a little curvature, so that its inverse is finite.
-        """
-        s = expit(self._short(self.outputs))
-        return self.bound * s, np.abs(self.bound) * np.maximum(s * (1 - s), least) / self.soft
-
-    def settled(self) -> np.ndarray:
-        """Return the coefficients; those without curvature are at the bound that they are near."""
-        s = expit(self._short(self.outputs))
-        return np.where(s * (1.0 - s) < 1e-9, self.bound * np.round(s), self.beta)
-
-    def _objective(self, beta: np.ndarray, bias: float, outputs: np.ndarray) -> float:
-        loss = np.logaddexp(0.0, self._short(outputs)) * self.soft
-        return 0.5 * float(beta @ (outputs - bias)) + float(np.abs(self.bound) @ loss)
-
-    def step(self) -> float:
-        """Take a step; return how far it would move the outputs in full.
-
-        Far from the solution most rows are on flat parts, and are given more curvature.
-        """
-        phi, h = self.curvature(self.least)
-        new, bias = SaddleSystem(self.K, 1.0 / h, True).solve(self.outputs + phi / h, 0.0)
-        outputs = self.K @ new + bias
-        full = float(np.abs(outputs - self.outputs).max())
-        here, there = (self.beta, self.bias, self.outputs), (new, bias, outputs)
-        value = self._objective(*here)
-        for t in 0.5 ** np.arange(20):
-            point = [(1.0 - t) * a + t * b for a, b in zip(here, there, strict=True)]
-            if self._objective(*point) <= value * (1.0 + 1e-12):
-                self.beta, self.bias, self.outputs = point[0], float(point[1]), point[2]
-                break
-        else:
-            t = 0.0
-        self.least = max(1e-12, 0.01 * self.least) if t == 1.0 else min(0.1, 10.0 * self.least)
-        return full
 
 
 def _columns(gram: Gram, members: np.ndarray) -> Columns:
