@@ -11,10 +11,11 @@ import numpy as np
 from .._core.space import lattice
 from ..adapters.prepare import Prepared
 from ..problems.base import MANY
+from .asking import ask
 from .base import Curve, Method
 from .objective import Level, Objective
 from .optimisers import Asked, Found, Optimiser, choose_optimiser
-from .widths import Shared, free
+from .widths import Shared, asks, free, settle
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Schedule:
     few_steps: int = 4  # evaluations of a level, where there are to be few; more if they gain much
     worth: int = 6  # resolutions (of an error half a row each) that one of the last level gains
     wide: int = 16_000  # rows times places of a look at the whole space, if there is one level only
+    many_steps: int = 20  # evaluations in which each feature gets its own width
+    more: float = 2.0  # times the rows that widths were learned from, for these not to overfit
     share: float = 0.4  # of the evaluations that one width for all features may take
     tol: float = 5e-3  # the usual tolerance; who asks for a finer one wants more evaluations
 
@@ -131,19 +134,29 @@ class Descent(Method):
         return choose_optimiser(asked, len(objective.space), objective.max_evals)
 
     def free(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
-        """Give every feature its own width: on all rows, or where they are many on the fewer."""
-        schedule, work, start = self.schedule, self.schedule.work(objective), objective.best
-        if start is None:  # no point could be evaluated
+        """Give every feature its own width, if that pays.
+
+        On all rows; where they are many first on the fewer, and a few steps on all.
+        """
+        schedule, work, one = self.schedule, self.schedule.work(objective), objective.best
+        if one is None:  # no point could be evaluated
+            return
+        objective.widths = answer = ask(objective, one, asks(objective))
+        if not answer.kept:
             return
         few = schedule.thrifty(objective) and len(levels) > 1
         level = objective.on(levels[-2] if few else None, tol=work)
-        back = objective.space.drift(start, level.n_rows / objective.prepared.n_rows)
+        ratio = level.n_rows / objective.prepared.n_rows
+        back = objective.space.drift(one, ratio)
         optimise = self.optimise(objective, "lbfgs")
-        end = free(level, back, optimise)
+        end = settle(level, answer.start(back))
+        if level.n_rows > schedule.more * answer.n_learned:
+            end = free(level, back, end, optimise, schedule.many_steps)
         if few:
-            ratio, whole = objective.prepared.n_rows / level.n_rows, objective.on(None, tol=work)
+            whole = objective.on(None, tol=work)
             whole.state = level.state
-            free(whole, objective.space.drift(end, ratio), optimise, schedule.few_steps)
+            begin = objective.space.drift(end, 1.0 / ratio)
+            free(whole, one, begin, optimise, schedule.few_steps)
 
     def look(self, level: Level, several: bool) -> list[np.ndarray]:
         """Look at many places; return the best ones that are apart from each other."""

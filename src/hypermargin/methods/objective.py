@@ -95,6 +95,7 @@ class Objective:
         self.rng = rng or np.random.RandomState(0)
         self.rate = rate
         self.evaluations_on_all = 0
+        self.widths: Any = None  # whether a width for each feature pays, if that was asked
         self._levels: dict[int, Level] = {}
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:

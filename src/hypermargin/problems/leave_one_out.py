@@ -21,8 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
+from .._core.compiled import compiled
 from .._core.space import Params
 from ..kernels.base import Kernel
 from ..kernels.points import Points
@@ -70,9 +71,8 @@ class LeaveOneOut:
         outputs = self.targets - alpha / g + self.middle
 
         def pullback(delta: np.ndarray) -> tuple[Params, float]:
-            t = (delta * alpha / g**2).sum(axis=1)
             M = (G @ (delta / g)) @ alpha.T
-            M -= (G * t) @ G
+            M -= _squares(G, (delta * alpha / g**2).sum(axis=1))
             by_ridge = ridge * float((np.diag(M) / self.weight).sum())
             return self.kernel.pullback(points, points, K, M, params), by_ridge
 
@@ -87,14 +87,36 @@ def _inverse(K: np.ndarray, ridge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the block G of the bordered inverse, and the row that gives the bias."""
     A = np.array(K, dtype=float, order="F")
     A[np.diag_indices_from(A)] += ridge
-    factor, failed = lapack.dpotrf(A, lower=True, overwrite_a=True)
+    G, failed = lapack.dpotrf(A, lower=True, overwrite_a=True)
     if not failed:
-        G, failed = lapack.dpotri(factor, lower=True, overwrite_c=True)
-    if failed or not np.isfinite(G[-1, 0]):
+        G, failed = lapack.dpotri(G, lower=True, overwrite_c=True)
+    u = np.full(len(K), np.nan) if failed else blas.dsymv(1.0, G, np.ones(len(K)), lower=True)
+    if not np.isfinite(u).all():
         raise FloatingPointError("the kernel matrix with its ridge is not positive definite.")
-    G = np.tril(G)
-    G += np.tril(G, -1).T
-    u = G.sum(axis=1)
-    total = u.sum()
-    G -= np.outer(u, u / total)
-    return G, u / total
+    row = u / u.sum()
+    _whole(G.T, u, row)
+    return G, row
+
+
+@compiled
+def _whole(G, u, row):
+    """Subtract an outer product from the upper half of a symmetric matrix; fill in the lower."""
+    for i in range(len(u)):
+        for j in range(i, len(u)):
+            value = G[i, j] - u[i] * row[j]
+            G[i, j] = value
+            G[j, i] = value
+
+
+def _squares(G: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Return a triangular matrix that has the sums over all pairs of rows of G diag(t) G.
+
+    That is enough for products with the derivatives of K, which are symmetric.
+    """
+    found = np.zeros_like(G, order="F")
+    for sign in (1.0, -1.0):
+        part = np.flatnonzero(sign * t > 0.0)
+        half = G[:, part] * np.sqrt(np.abs(t[part]))
+        found = blas.dsyrk(2.0 * sign, half, 1.0, found, lower=True, overwrite_c=True)
+    found[np.diag_indices_from(found)] *= 0.5
+    return found.T

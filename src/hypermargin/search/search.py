@@ -31,6 +31,8 @@ from ..adapters.folds import draw_folds
 from ..adapters.input import canonical
 from ..adapters.scaling import with_params
 from ..methods import Method, read_method
+from ..methods.objective import Objective
+from ..methods.relevance import relevance
 from .calibrated import Calibrated
 from .combinations import (
     Combination,
@@ -328,8 +330,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Set the attributes that tell of the search; return the best point, if there is one."""
         results = self._collect(log, n_splits)
 
-        if hasattr(self, "curve_"):
-            del self.curve_  # that of an earlier fit
+        for name in ("curve_", "widths_", "relevance_"):
+            self.__dict__.pop(name, None)  # those of an earlier fit
         self.n_splits_ = n_splits
         self.cv_results_ = results
         self.history_ = [log.run_of(record).public(record) for record in log.records]
@@ -357,7 +359,18 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self._warn_of(run, best)
         if run.curve is not None:
             self.curve_: dict[str, np.ndarray] = run.curve.as_dict()
+        if run.objective is not None and run.objective.widths is not None:
+            self._tell_of_widths(run.objective, best)
         return best
+
+    def _tell_of_widths(self, objective: Objective, best: Record) -> None:
+        """Say whether widths pay, and what they say of the features."""
+        self.widths_ = objective.widths.as_dict()
+        if self.verbose > 0:
+            print(f"[widths] {self.widths_['why']}")
+        found = relevance(objective, best.theta)
+        if found is not None:
+            self.relevance_ = found
 
     def _given_space(self) -> Any:
         """Return the space, by whichever of its two names it was given."""

@@ -1,0 +1,116 @@
+"""Whether a width for each feature pays, asked on rows whose labels the widths have not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .objective import Objective
+from .proxy import Proxy, coordinates_of, held_out, widths_in
+
+TRIAL, MOST = 6, 18  # evaluations from each start, and in all from the better one
+
+
+@dataclass
+class Answer:
+    """What widths gained on rows that were held out, part by part.
+
+    `points` are where the descents on the parts' training rows have ended, coordinates `which` of
+    the space and log(ridge); `n_parts` is how many parts there are, asked or not.
+    """
+
+    asked: bool
+    which: np.ndarray
+    one: np.ndarray  # the point with one width for all features that they are compared with
+    n_parts: int
+    proxies: list[Proxy] = field(default_factory=list)
+    points: list[np.ndarray] = field(default_factory=list)
+    gains: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+
+    @property
+    def n_held(self) -> int:
+        """The number of rows that were held out."""
+        return sum(len(proxy.held.test) for proxy in self.proxies)
+
+    @property
+    def n_learned(self) -> int:
+        """The number of rows that widths were learned from at a time."""
+        return max((len(proxy.held.train) for proxy in self.proxies), default=0)
+
+    def pooled(self, gains: list[float], errors: list[float]) -> tuple[float, float]:
+        """Return the mean over all rows of what parts gain, and its standard error."""
+        share = np.array([len(proxy.held.test) for proxy in self.proxies]) / max(1, self.n_held)
+        if not len(share):
+            return np.nan, np.nan
+        return float(share @ gains), float(np.linalg.norm(share * errors))
+
+    @property
+    def kept(self) -> bool:
+        """Whether each feature gets its own width."""
+        gain, error = self.pooled(self.gains, self.errors)
+        return not self.asked or gain > error
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether widths lose so much that other parts need not be asked."""
+        gain, error = self.pooled(self.gains, self.errors)
+        return self.asked and gain < -error
+
+    def start(self, one: np.ndarray) -> np.ndarray:
+        """Return a point with the mean of the widths that were learned, in place of one width."""
+        start = one.copy()
+        if self.points:
+            start[self.which] = np.mean(self.points, axis=0)[:-1]
+        return start
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what users see of it."""
+        gain, error = self.pooled(self.gains, self.errors)
+        found = {"kept": self.kept, "asked": self.asked, "gain": gain, "std_error": error}
+        return {**found, "n_held": self.n_held, "n_parts": len(self.gains), "why": self.why}
+
+    @property
+    def why(self) -> str:
+        gain, error = self.pooled(self.gains, self.errors)
+        if not self.proxies:
+            asked = "one width is kept" if self.asked else "widths are kept, as was asked"
+            return f"no rows could be held out to compare widths on; {asked}."
+        what = "one for each feature is kept" if self.kept else "one for all features is kept"
+        if not self.asked:
+            what += ", as was asked"
+        return (
+            f"a width for each feature gains {gain:.3g} of the smooth loss, with a standard error "
+            f"of {error:.2g}, on {self.n_held} rows that were held out; {what}."
+        )
+
+
+def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
+    """Learn widths from parts of the data, and compare them with one width on the rest of each."""
+    which = coordinates_of(objective.space, objective.prepared.problem)
+    n_widths = sum(len(part) for part in widths_in(objective.space, which))
+    parts = held_out(objective, n_widths)
+    answer = Answer(asked, which, one, len(parts))
+    for held in parts:
+        proxy = Proxy(objective, held, one)
+        loss, best = proxy.one_width()
+        proxy.penalty = standard_error(objective, loss, len(held.train))
+        each = proxy.each_width([best, proxy.bold()], TRIAL, MOST)
+        gain, error = proxy.gain(proxy.outputs(best), proxy.outputs(each))
+        answer.proxies.append(proxy)
+        answer.points.append(each)
+        answer.gains.append(gain)
+        answer.errors.append(error)
+        if answer.hopeless:
+            break
+    return answer
+
+
+def standard_error(objective: Objective, value: float, n_rows: int) -> float:
+    """Return that of a loss: of an error as a share of the rows, else as a mean of squares."""
+    if objective.prepared.targets.classes is None:
+        return value * np.sqrt(2.0 / n_rows)
+    share = np.clip(value, 1.0 / n_rows, 0.5)
+    return float(np.sqrt(share * (1.0 - share) / n_rows))

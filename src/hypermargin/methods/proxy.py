@@ -1,0 +1,310 @@
+"""A cheap stand-in for the folds: a machine of the squared loss on some of a fold's training rows.
+
+Its leave-one-out loss has a closed form, with the gradient by every hyperparameter of the kernel,
+so that widths can be learned from few rows in the time of a few evaluations; and on the validation
+rows of the fold, whose labels they have not seen, it can be asked what they are worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.budget import OutOfTime
+from .._core.space import FeatureArray, Params, Space
+from ..adapters.base import Targets
+from ..criteria.base import tally_matrix
+from ..problems.base import Design, Problem
+from ..problems.leave_one_out import LeaveOneOut, LeftOut
+from .objective import FAILED, Objective, SearchEnded
+from .optimisers import Enough, ValueAndGrad, choose_optimiser, lbfgs
+
+PARTS = 5, 3  # most parts that are held out in turn, and where many rows are to be learned from
+ROWS = 500, 1250, 2.5  # to learn from: at least, at most, and for each width
+MOST_HELD = 4000  # rows to hold out
+RIDGES = 1e-4, 1e2  # for kernels whose values are about one
+RIDGE = 0.1  # to begin with
+WORTH = 0.1  # a step that gains less, in standard errors of the loss, is the last one
+DRAWS = 100  # of the rows, for the standard error of a difference
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows that are held out together, and the rows and weights that may be learned from."""
+
+    design: Design
+    train: np.ndarray
+    weight: np.ndarray  # of the rows to learn from
+    test: np.ndarray
+
+
+def held_out(objective: Objective, n_widths: int) -> list[Held]:
+    """Return some parts of the data to hold out, as the user's folds have them.
+
+    What a fold is validated on never has a part in its training, nor do rows that the fold leaves
+    out of it, such as those of the same group.  Folds with the same design are put together if they
+    are many.
+    """
+    problem, rng = objective.prepared.problem, np.random.RandomState(0)
+    n_rows = int(np.clip(ROWS[2] * n_widths, *ROWS[:2]))
+    found = []
+    for design in problem.designs:
+        n_parts = min(len(design.folds), PARTS[0])
+        for folds in np.array_split(np.array(design.folds), n_parts):
+            part = _part(objective, design, [problem.folds[f] for f in folds], n_rows, rng)
+            if part is not None:
+                found.append(part)
+    found.sort(key=lambda part: -len(part.train))
+    return found[: PARTS[n_rows > ROWS[0]]]
+
+
+def _part(
+    objective: Objective, design: Design, folds: Sequence, n_rows: int, rng: np.random.RandomState
+) -> Held | None:
+    """Return the validation rows of some folds and what all of them train on; None if too few."""
+    targets = objective.prepared.targets
+    weight = np.min([fold.weight for fold in folds], axis=0)
+    test = np.unique(np.concatenate([fold.test for fold in folds]))
+    test = test[(weight[test] == 0.0) & (objective.weight[test] > 0.0)]
+    train = np.intersect1d(np.flatnonzero(weight), design.rows)
+    train = _some(train, targets, n_rows, rng)
+    test = _some(test, targets, MOST_HELD, rng)
+    for rows in (train, test):
+        if len(rows) < 2 or not _is_defined(objective, rows):
+            return None
+    return Held(design, train, weight[train], test)
+
+
+def _is_defined(objective: Objective, rows: np.ndarray) -> bool:
+    targets = objective.prepared.targets
+    if targets.classes is None:
+        return True
+    present = np.isin(np.arange(len(targets.classes)), targets.y[rows])
+    return present.sum() > 1 and objective.criterion.missing(present) is None
+
+
+def _some(rows: np.ndarray, targets: Targets, most: int, rng: np.random.RandomState) -> np.ndarray:
+    """Return at most so many of the rows, with classes in their proportions."""
+    if len(rows) <= most:
+        return rows
+    rows, place = rng.permutation(rows), np.arange(len(rows)) / len(rows)
+    if targets.classes is not None:
+        for number in np.unique(targets.y[rows]):
+            members = np.flatnonzero(targets.y[rows] == number)
+            place[members] = np.arange(len(members)) / len(members)
+    return np.sort(rows[np.argsort(place, kind="stable")[:most]])
+
+
+def columns_of(targets: Targets) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return targets of the squared loss, and T if criteria read outputs @ T.
+
+    Of more than two classes each has a column that tells it from the rest.
+    """
+    y = targets.y
+    if targets.classes is None:
+        return y.reshape(len(y), -1), None
+    n_classes = len(targets.classes)
+    if n_classes == 2:
+        return np.where(y == 1, 1.0, -1.0)[:, None], None
+    columns = np.where(y[:, None] == np.arange(n_classes), 1.0, -1.0)
+    return columns, 0.5 * tally_matrix(n_classes * (n_classes - 1) // 2).T
+
+
+def coordinates_of(space: Space, problem: Problem) -> np.ndarray:
+    """Return the coordinates of the hyperparameters of the kernel."""
+    own = [h.own for h in space.hyperparameters for _ in h.ranges]
+    kernel: Any = getattr(problem, "kernel")  # noqa: B009 (linear problems have none)
+    return np.flatnonzero([name in kernel.hyperparameters for name in own])
+
+
+class Proxy:
+    """The leave-one-out loss of a part's machine, by the kernel's coordinates and log(ridge).
+
+    `base` is a point of the space at which all features have the same width.  What is minimised
+    has a penalty on widths whose ratios are not those of the base.
+    """
+
+    def __init__(self, objective: Objective, held: Held, base: np.ndarray):
+        self.objective, self.held, self.base = objective, held, base
+        self.space, problem = objective.space, objective.prepared.problem
+        self.kernel: Any = getattr(problem, "kernel")  # noqa: B009
+        self.which = coordinates_of(self.space, problem)
+        self.widths = widths_in(self.space, self.which)
+        targets, self.T = columns_of(objective.prepared.targets)
+        place = np.full(objective.prepared.n_rows, -1)
+        place[held.design.rows] = np.arange(len(held.design.rows))
+        self._points = held.design.points.take(place[held.test])
+        train = held.design.points.take(place[held.train])
+        self.machine = LeaveOneOut(self.kernel, train, targets[held.train], held.weight)
+        self.values = {**problem.values, **held.design.fixed}
+        self.bounds = np.vstack([self.space.bounds[self.which], np.log(RIDGES)])
+        self.penalty = 0.0
+
+    def params(self, z: np.ndarray) -> Params:
+        theta = self.base.copy()
+        theta[self.which] = z[:-1]
+        return self.space.params(theta)
+
+    def own(self, params: Params) -> Params:
+        """Return the values of all that the kernel has."""
+        values = {**self.values, **params}
+        return {name: values[name] for name in self.kernel.hyperparameters}
+
+    def pull(self, params: Params, by_kernel: Params) -> np.ndarray:
+        """Return a gradient by the coordinates of the kernel."""
+        nothing = {h.own: np.zeros_like(params[h.own]) for h in self.space.hyperparameters}
+        return self.space.pull(params, {**nothing, **by_kernel})[self.which]
+
+    def left_out(self, z: np.ndarray) -> LeftOut:
+        return self.machine.evaluate(self.own(self.params(z)), float(np.exp(z[-1])))
+
+    def __call__(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the loss with its penalty, and the gradient."""
+        held, objective = self.held, self.objective
+        try:
+            objective.budget.check()
+            left = self.left_out(z)
+        except FloatingPointError:
+            return FAILED, np.zeros(len(z))
+        except OutOfTime:
+            raise SearchEnded from None
+        weight = np.maximum(objective.weight[held.train], 0.0)
+        value, delta = self.loss(left.outputs, held.train, weight)
+        by_kernel, by_ridge = left.pullback(delta if self.T is None else delta @ self.T.T)
+        gradient = np.append(self.pull(self.params(z), by_kernel), by_ridge)
+        for part in self.widths:
+            off = z[part] - self.base[self.which][part]
+            off -= off.mean()
+            value += self.penalty * float(np.mean(off**2))
+            gradient[part] += 2.0 * self.penalty * off / len(part)
+        return value, gradient
+
+    def loss(
+        self, outputs: np.ndarray, rows: np.ndarray, weight: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Apply the criterion of the search to outputs at rows of the data."""
+        read = outputs if self.T is None else outputs @ self.T
+        value, delta = self.objective.criterion(
+            read, self.objective.prepared.targets.y[rows], weight
+        )
+        return float(value), delta
+
+    def one_width(self) -> tuple[float, np.ndarray]:
+        """Return the least loss with one width for all features, and where it is."""
+        tied = self.space.tied
+        assert tied is not None
+        moves = tied.owner[self.which]
+        owner = np.where(moves < 0, -1, np.searchsorted(np.unique(moves[moves >= 0]), moves))
+        owner = np.append(owner, owner.max() + 1)
+        begin = np.append(self.base[self.which], np.log(RIDGE))
+        return minimise_tied(self, owner, begin, self.bounds, self.objective.tol)
+
+    def each_width(self, starts: Sequence[np.ndarray], trial: int, most: int) -> np.ndarray:
+        """Return where a descent ends that gives each feature its own width.
+
+        All starts are followed for some evaluations, and the best of them further.
+        """
+        runs = [Few(self, trial, start) for start in starts]
+        for run in runs:
+            self._follow(run)
+        best = min(runs, key=lambda run: run.best[0])
+        best.left += most - trial
+        self._follow(best)
+        return best.best[1]
+
+    def _follow(self, run: Few) -> None:
+        value, start = run.best
+        least = WORTH * self.penalty / value if 0.0 < value < np.inf else 0.0
+        with suppress(Enough):
+            lbfgs(run, start, self.bounds, max(self.objective.tol, least), None, None)
+
+    def bold(self) -> np.ndarray:
+        """Return a start with the usual width and a ridge that fits the labels closely."""
+        usual = self.space.first_look.mean(axis=1)[self.which]
+        return np.append(np.clip(usual, *self.bounds[:-1].T), np.log(RIDGE))
+
+    def outputs(self, z: np.ndarray) -> np.ndarray:
+        """Return outputs at the rows that are held out."""
+        return self.left_out(z).predict(self._points)
+
+    def gain(self, before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+        """Return by how much one of two sets of outputs has less loss, and the standard error.
+
+        Rows are drawn with replacement, within classes, the same for both.
+        """
+        held, rng = self.held.test, np.random.RandomState(0)
+        targets = self.objective.prepared.targets
+        strata = [np.arange(len(held))]
+        if targets.classes is not None:
+            strata = [np.flatnonzero(targets.y[held] == k) for k in np.unique(targets.y[held])]
+
+        def difference(at: np.ndarray) -> float:
+            rows, weight = held[at], self.objective.weight[held[at]]
+            return self.loss(before[at], rows, weight)[0] - self.loss(after[at], rows, weight)[0]
+
+        drawn = [
+            difference(np.concatenate([s[rng.randint(len(s), size=len(s))] for s in strata]))
+            for _ in range(DRAWS)
+        ]
+        return difference(np.arange(len(held))), float(np.std(drawn))
+
+
+class Few:
+    """A function that may be evaluated at so many points, with the best of them."""
+
+    def __init__(self, function: ValueAndGrad, most: int, start: np.ndarray):
+        self.function, self.left = function, most
+        self.best: tuple[float, np.ndarray] = (np.inf, start)
+        self._known: dict[bytes, tuple[float, np.ndarray]] = {}
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        key = theta.tobytes()
+        if key not in self._known:
+            if self.left <= 0:
+                raise Enough
+            self.left -= 1
+            self._known[key] = value, _ = self.function(theta)
+            if value < self.best[0]:
+                self.best = value, theta.copy()
+        return self._known[key]
+
+
+def widths_in(space: Space, which: np.ndarray) -> list[np.ndarray]:
+    """Return the places of the widths of features among some coordinates, array by array."""
+    found, first = [], 0
+    for h in space.hyperparameters:
+        if isinstance(h, FeatureArray):
+            inside = np.isin(which, np.arange(first, first + len(h.ranges)))
+            found.append(np.flatnonzero(inside))
+        first += len(h.ranges)
+    return found
+
+
+def minimise_tied(
+    function: ValueAndGrad, owner: np.ndarray, begin: np.ndarray, bounds: np.ndarray, tol: float
+) -> tuple[float, np.ndarray]:
+    """Minimise a function of which coordinates with the same owner move together.
+
+    Those that have none, -1, stay where they begin.
+    """
+    n_owners, moves = int(owner.max()) + 1, owner >= 0
+    room = bounds - begin[:, None]
+    # where some of them cannot move, the others still can
+    low = np.array([room[owner == k, 0].min() for k in range(n_owners)])
+    high = np.array([room[owner == k, 1].max() for k in range(n_owners)])
+
+    def full(shift: np.ndarray) -> np.ndarray:
+        return np.clip(begin + np.append(shift, 0.0)[owner], *bounds.T)
+
+    def of_few(shift: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = function(full(shift))
+        return value, np.bincount(owner[moves], gradient[moves], minlength=n_owners)
+
+    optimise = choose_optimiser("auto", n_owners, np.inf)
+    around = np.column_stack([low, high])
+    found = optimise(of_few, np.zeros(n_owners), around, tol, None, None)
+    return found.value, full(found.theta)
