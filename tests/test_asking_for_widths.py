@@ -115,4 +115,4 @@ def test_time_that_ends_early_leaves_one_width():
 
 def test_the_answer_is_printed(capsys):
     fitted(*two_of_six(100), verbose=1, max_evals=5)
-    assert "[widths] a width for each feature gains" in capsys.readouterr().out
+    assert "[widths] with a width for each feature the smooth loss" in capsys.readouterr().out

@@ -261,7 +261,7 @@ def test_a_search_chooses_the_kernel(wrapped):
     model, prefix = KernelSVR(kernel="auto"), ""
     if wrapped:
         model, prefix = make_pipeline(StandardScaler(), model), "kernelsvr__"
-    search = GradientSearchCV(model, cv=3, random_state=0, max_evals=15).fit(X, y)
+    search = GradientSearchCV(model, cv=3, random_state=0, max_evals=40).fit(X, y)
     tried = {type(r["params"][prefix + "kernel"]).__name__ for r in search.history_}
     assert tried == {"GeneralisedGaussian", "Laplacian"}
     assert isinstance(search.best_params_[prefix + "kernel"], GeneralisedGaussian)  # y is smooth

@@ -10,7 +10,7 @@ import numpy as np
 from .objective import Objective
 from .proxy import Proxy, coordinates_of, held_out, widths_in
 
-TRIAL, MOST = 6, 18  # evaluations from each start, and in all from the better one
+TRIAL, MOST = 10, 40  # evaluations from each start, and in all from the better one
 
 
 @dataclass
@@ -24,6 +24,7 @@ class Answer:
     asked: bool
     which: np.ndarray
     one: np.ndarray  # the point with one width for all features that they are compared with
+    n_widths: int
     n_parts: int
     proxies: list[Proxy] = field(default_factory=list)
     points: list[np.ndarray] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Answer:
     def hopeless(self) -> bool:
         """Whether widths lose so much that other parts need not be asked."""
         gain, error = self.pooled(self.gains, self.errors)
-        return self.asked and gain < -error
+        return self.asked and len(self.gains) > 1 and gain < -error
 
     def start(self, one: np.ndarray) -> np.ndarray:
         """Return a point with the mean of the widths that were learned, in place of one width."""
@@ -82,8 +83,9 @@ class Answer:
         if not self.asked:
             what += ", as was asked"
         return (
-            f"a width for each feature gains {gain:.3g} of the smooth loss, with a standard error "
-            f"of {error:.2g}, on {self.n_held} rows that were held out; {what}."
+            f"with a width for each feature the smooth loss on {self.n_held} rows that were held "
+            f"out is {np.exp(-gain):.3g} times that with one for all (the logarithm has a standard "
+            f"error of {error:.2g}); {what}."
         )
 
 
@@ -92,7 +94,7 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
     which = coordinates_of(objective.space, objective.prepared.problem)
     n_widths = sum(len(part) for part in widths_in(objective.space, which))
     parts = held_out(objective, n_widths)
-    answer = Answer(asked, which, one, len(parts))
+    answer = Answer(asked, which, one, n_widths, len(parts))
     for held in parts:
         proxy = Proxy(objective, held, one)
         loss, best = proxy.one_width()

@@ -35,8 +35,6 @@ class Schedule:
     few_steps: int = 4  # evaluations of a level, where there are to be few; more if they gain much
     worth: int = 6  # resolutions (of an error half a row each) that one of the last level gains
     wide: int = 16_000  # rows times places of a look at the whole space, if there is one level only
-    many_steps: int = 20  # evaluations in which each feature gets its own width
-    more: float = 2.0  # times the rows that widths were learned from, for these not to overfit
     share: float = 0.4  # of the evaluations that one width for all features may take
     tol: float = 5e-3  # the usual tolerance; who asks for a finer one wants more evaluations
 
@@ -149,9 +147,8 @@ class Descent(Method):
         ratio = level.n_rows / objective.prepared.n_rows
         back = objective.space.drift(one, ratio)
         optimise = self.optimise(objective, "lbfgs")
-        end = settle(level, answer.start(back))
-        if level.n_rows > schedule.more * answer.n_learned:
-            end = free(level, back, end, optimise, schedule.many_steps)
+        end = settle(level, answer.start(back), schedule.few_steps)
+        end = free(level, back, end, optimise)
         if few:
             whole = objective.on(None, tol=work)
             whole.state = level.state

@@ -26,9 +26,10 @@ from .optimisers import Enough, ValueAndGrad, choose_optimiser, lbfgs
 PARTS = 5, 3  # most parts that are held out in turn, and where many rows are to be learned from
 ROWS = 500, 1250, 2.5  # to learn from: at least, at most, and for each width
 MOST_HELD = 4000  # rows to hold out
-RIDGES = 1e-4, 1e2  # for kernels whose values are about one
+RIDGES = 1e-6, 1e2  # for kernels whose values are about one
 RIDGE = 0.1  # to begin with
 WORTH = 0.1  # a step that gains less, in standard errors of the loss, is the last one
+LEAST = 1e-12  # loss that is told from none
 DRAWS = 100  # of the rows, for the standard error of a difference
 
 
@@ -217,10 +218,10 @@ class Proxy:
         return best.best[1]
 
     def _follow(self, run: Few) -> None:
-        value, start = run.best
-        least = WORTH * self.penalty / value if 0.0 < value < np.inf else 0.0
+        start = run.best[1]
         with suppress(Enough):
-            lbfgs(run, start, self.bounds, max(self.objective.tol, least), None, None)
+            tol = max(self.objective.tol, worth(self.penalty, run(start)[0]))
+            lbfgs(run, start, self.bounds, tol, None, None)
 
     def bold(self) -> np.ndarray:
         """Return a start with the usual width and a ridge that fits the labels closely."""
@@ -232,9 +233,10 @@ class Proxy:
         return self.left_out(z).predict(self._points)
 
     def gain(self, before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
-        """Return by how much one of two sets of outputs has less loss, and the standard error.
+        """Return the logarithm of the ratio of losses of two sets of outputs, and its error.
 
-        Rows are drawn with replacement, within classes, the same for both.
+        Rows are drawn with replacement, within classes, the same for both.  (A ratio, because a few
+        rows may have most of the loss: then both losses, and their difference, depend on them.)
         """
         held, rng = self.held.test, np.random.RandomState(0)
         targets = self.objective.prepared.targets
@@ -242,21 +244,28 @@ class Proxy:
         if targets.classes is not None:
             strata = [np.flatnonzero(targets.y[held] == k) for k in np.unique(targets.y[held])]
 
-        def difference(at: np.ndarray) -> float:
+        def ratio(at: np.ndarray) -> float:
             rows, weight = held[at], self.objective.weight[held[at]]
-            return self.loss(before[at], rows, weight)[0] - self.loss(after[at], rows, weight)[0]
+            losses = [self.loss(out[at], rows, weight)[0] for out in (before, after)]
+            one, other = np.maximum(losses, LEAST)
+            return float(np.log(one / other))
 
         drawn = [
-            difference(np.concatenate([s[rng.randint(len(s), size=len(s))] for s in strata]))
+            ratio(np.concatenate([s[rng.randint(len(s), size=len(s))] for s in strata]))
             for _ in range(DRAWS)
         ]
-        return difference(np.arange(len(held))), float(np.std(drawn))
+        return ratio(np.arange(len(held))), float(np.std(drawn))
+
+
+def worth(error: float, value: float) -> float:
+    """Return the relative gain below which a step shows nothing, by the loss's standard error."""
+    return WORTH * error / value if value > 0.0 else 0.0
 
 
 class Few:
     """A function that may be evaluated at so many points, with the best of them."""
 
-    def __init__(self, function: ValueAndGrad, most: int, start: np.ndarray):
+    def __init__(self, function: ValueAndGrad, most: float, start: np.ndarray):
         self.function, self.left = function, most
         self.best: tuple[float, np.ndarray] = (np.inf, start)
         self._known: dict[bytes, tuple[float, np.ndarray]] = {}
@@ -285,7 +294,12 @@ def widths_in(space: Space, which: np.ndarray) -> list[np.ndarray]:
 
 
 def minimise_tied(
-    function: ValueAndGrad, owner: np.ndarray, begin: np.ndarray, bounds: np.ndarray, tol: float
+    function: ValueAndGrad,
+    owner: np.ndarray,
+    begin: np.ndarray,
+    bounds: np.ndarray,
+    tol: float,
+    most: int | None = None,
 ) -> tuple[float, np.ndarray]:
     """Minimise a function of which coordinates with the same owner move together.
 
@@ -306,5 +320,5 @@ def minimise_tied(
 
     optimise = choose_optimiser("auto", n_owners, np.inf)
     around = np.column_stack([low, high])
-    found = optimise(of_few, np.zeros(n_owners), around, tol, None, None)
+    found = optimise(of_few, np.zeros(n_owners), around, tol, None, most)
     return found.value, full(found.theta)

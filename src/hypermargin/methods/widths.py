@@ -21,7 +21,7 @@ from .._core.space import FeatureArray, Tied
 from .asking import standard_error
 from .objective import Level, Objective
 from .optimisers import Enough, Optimiser
-from .proxy import Few, minimise_tied, widths_in
+from .proxy import Few, minimise_tied, widths_in, worth
 
 
 class Shared:
@@ -86,25 +86,36 @@ class Penalised:
         return value, gradient
 
 
-def settle(level: Level, start: np.ndarray) -> np.ndarray:
-    """Tune what is tuned together, while widths keep the ratios that they have at a start."""
+def settle(level: Level, start: np.ndarray, most: int) -> np.ndarray:
+    """Tune what is tuned together, while widths keep the ratios that they have at a start.
+
+    That takes so many evaluations, or more if they gain much.
+    """
     objective = level.objective
     tied = objective.space.tied
     assert tied is not None
     bounds = objective.space.bounds
-    return minimise_tied(level, tied.owner, start, bounds, objective.tol)[1]
+    return minimise_tied(level, tied.owner, start, bounds, objective.tol, most)[1]
 
 
 def free(
-    level: Level, one: np.ndarray, start: np.ndarray, optimise: Optimiser, most: int
+    level: Level,
+    one: np.ndarray,
+    start: np.ndarray,
+    optimise: Optimiser,
+    most: float = np.inf,
 ) -> np.ndarray:
     """Give every feature its own width, beginning at a start; return the end.
 
     `one` is where one width for all was best.
     """
     objective = level.objective
-    weight = standard_error(objective, level(one)[0], level.n_rows)
-    few = Few(Penalised(level, weight, start), most, start)
+    value, weight = level(one)[0], 0.0
+    few = Few(level, most, start)
+    if widths_of(objective):
+        weight = standard_error(objective, value, level.n_rows)
+        few = Few(Penalised(level, weight, start), most, start)
+    tol = max(0.5 * objective.tol, worth(weight, level(start)[0]))
     with suppress(Enough):
-        optimise(few, start, objective.space.bounds, 0.5 * objective.tol, None, None)
+        optimise(few, start, objective.space.bounds, tol, None, None)
     return few.best[1]

@@ -359,7 +359,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self._warn_of(run, best)
         if run.curve is not None:
             self.curve_: dict[str, np.ndarray] = run.curve.as_dict()
-        if run.objective is not None and run.objective.widths is not None:
+        if run.objective is not None and getattr(run.objective.widths, "n_widths", False):
             self._tell_of_widths(run.objective, best)
         return best
 
