@@ -15,17 +15,19 @@ def machine(kernel, keep=slice(None), columns=2):
     rng = np.random.default_rng(0)
     X, Y, weight = rng.normal(size=(40, 3)), rng.normal(size=(40, columns)), rng.uniform(1, 3, 40)
     scale = weight[keep].mean() / weight.mean()  # weights count relative to their mean
-    return LeaveOneOut(KERNELS[kernel](), Points.of(X[keep]), Y[keep] + 5, weight[keep]), X, scale
+    points = Points.of(X)
+    loo = LeaveOneOut(KERNELS[kernel](), points.take(keep), Y[keep] + 5, weight[keep])
+    return loo, points, scale
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern32"])
 def test_left_out_outputs_are_those_of_machines_trained_without_the_row(kernel):
     params = {"gamma": WIDTHS}
-    whole, X, _ = machine(kernel)
+    whole, points, _ = machine(kernel)
     outputs = whole.evaluate(params, 0.1).outputs
     for i in (0, 7, 39):
         without, _, scale = machine(kernel, np.arange(40) != i)
-        expected = without.evaluate(params, 0.1 / scale).predict(Points.of(X[[i]]))[0]
+        expected = without.evaluate(params, 0.1 / scale).predict(points.take([i]))[0]
         np.testing.assert_allclose(outputs[i], expected, rtol=1e-9)
 
 
