@@ -16,7 +16,7 @@ from hypermargin.search.records import Record, Selection, comparable
 RANGES = {"C": (1e-2, 1e2)}
 
 
-@pytest.fixture(params=[*METHODS, type(METHODS["random"])()], ids=[*METHODS, "not listed"])
+@pytest.fixture(params=[*METHODS, type(METHODS["dice"])()], ids=[*METHODS, "not listed"])
 def method(request):
     return request.param
 
@@ -59,7 +59,7 @@ def test_a_method_says_in_one_sentence_what_it_is_not_for():
         def obstacle(self, model, ranges, targets):
             return None if model.adapter.linear else "is for linear models; use SVC's friends"
 
-        search = type(METHODS["random"]).search
+        search = type(METHODS["dice"]).search
 
     assert searched(OnlyLinear()).best_score_ > 0.5
     with pytest.raises(ValueError, match=r"^method=.* is for linear models; use SVC's friends\.$"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .base import Method
 from .curve import CostCurve
 from .gradient import Descent
+from .grid import Grid, RandomPoints
 from .optimisers import Asked, check_optimiser
 from .path import CostPath
 
@@ -12,6 +13,8 @@ METHODS: dict[str, Method] = {
     "gradient": Descent(),
     "curve": CostCurve(),
     "path": CostPath(),
+    "grid": Grid(),
+    "random": RandomPoints(),
 }
 AUTOMATIC = "curve", "gradient"  # in this order, the first that nothing is against
 
@@ -32,4 +35,4 @@ def read_method(asked: str | Method, optimiser: Asked = "auto") -> Method | None
     return asked.using(optimiser) if given else asked
 
 
-__all__ = ["METHODS", "Method"]
+__all__ = ["METHODS", "Grid", "Method", "RandomPoints"]

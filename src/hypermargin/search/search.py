@@ -137,8 +137,9 @@ ends in one of them
         averaged.  One that is undefined there, as areas are where a class has no rows, is refused
         before the search begins.
 
-    method : {"auto", "gradient", "curve", "path"} or Method, default="auto"
-        How to search.  "gradient" descends on the smooth loss.  The others are for linear models of
+    method : str or Method, default="auto"
+        How to search.  "gradient" descends on the smooth loss.  "grid" and "random" evaluate points
+        of the ranges without gradients, `max_evals` in all.  The others are for linear models of
         which C (alpha for Ridge) alone is tuned: "curve" evaluates a few values and reads the score
         at all values between them off interpolated outputs; "path" multiplies C by two, from where
         all rows are inside their margins until solutions no longer change, every fold starting from
