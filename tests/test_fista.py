@@ -121,7 +121,7 @@ def test_what_fista_is_not_for_is_refused(model, what):
 def test_features_of_any_size_are_trained_or_the_user_is_told(monkeypatch):
     X, y = make_data(2, n=60)
     for scale in (1e-3, 1e3):
-        model = LinearClassifier(1.0 / scale**2, loss="smooth_hinge", solver="fista")
+        model = LinearClassifier(1.0 / scale, loss="smooth_hinge", solver="fista")
         assert np.isfinite(model.fit(scale * X, y).coef_).all()
     monkeypatch.setattr("hypermargin.problems.linear.train.MOST_FISTA", 3)
     with pytest.warns(ConvergenceWarning, match="did not converge"):

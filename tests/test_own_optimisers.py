@@ -74,7 +74,7 @@ def test_widths_take_the_optimiser_too():
         asked.append(len(x0))
         return minimize(fun, x0, jac=jac, bounds=bounds)
 
-    space = {"C": None, "gamma": "per_feature"}
+    space = {"C": None, "gamma": "always_per_feature"}
     searched(noted, n=60, estimator=KernelSVC(), space=space)
     assert set(asked) == {2, 1 + make_data(2)[0].shape[1]}
 

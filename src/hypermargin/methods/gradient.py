@@ -105,6 +105,7 @@ class Descent(Method):
         elif objective.space.tied is None:
             self.descend(objective, levels)
         else:
+            self.optimise(objective, "lbfgs")  # says at once if it is not for so many
             with objective.at_most(int(self.schedule.share * objective.max_evals)):
                 self.descend(Shared(objective), levels)
             self.free(objective, levels)
