@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks._common import load, measure_each, table, timed
 from hypermargin._core.budget import Budget, Effort, Workers, one_blas_thread
-from hypermargin.losses.base import Loss, Rows
+from hypermargin.losses.base import Loss, Rows, unbounded_dual
 from hypermargin.losses.classification import Logistic, SquaredHinge
 from hypermargin.losses.lanes import LaneLoss
 from hypermargin.methods.curve import NODE
@@ -24,7 +24,7 @@ from hypermargin.problems.conjugate import dots
 from hypermargin.problems.linear.bundle import Bundle
 from hypermargin.problems.linear.lanes import as_matrix
 from hypermargin.problems.linear.loops import LANES
-from hypermargin.problems.linear.part import State, unit_dual
+from hypermargin.problems.linear.part import State
 from hypermargin.problems.linear.problem import LinearCrossValidation, least_cost
 from hypermargin.problems.linear.train import train
 
@@ -68,7 +68,7 @@ def optima(X: Any, y: np.ndarray, loss: Loss, costs: np.ndarray) -> Bundle:
     """Return machines on all rows that differ in C: a row's weight in a lane is the lane's C."""
     matrix = as_matrix(X, np.float64, Workers(1), 0.0)
     ones = np.ones(len(y))
-    dual = unit_dual(loss, Rows(y, ones, {"class": (y > 0).astype(int)}), {"C": 1.0})
+    dual = unbounded_dual(loss, Rows(y, ones, {"class": (y > 0).astype(int)}), {"C": 1.0})
     lanes = LaneLoss.of(dual, ones[:, None] * costs, matrix.dtype)
     found = Bundle(matrix, lanes, 1.0, Budget())
     few = not found.dual

@@ -6,13 +6,12 @@ from helpers import make_data
 from scipy import sparse
 
 from hypermargin._core.budget import Budget, Workers
-from hypermargin.losses.base import Rows
+from hypermargin.losses.base import Rows, unbounded_dual
 from hypermargin.losses.classification import Hinge, Logistic, SquaredHinge
 from hypermargin.losses.lanes import LaneLoss
 from hypermargin.problems.linear.bundle import Bundle
 from hypermargin.problems.linear.lanes import as_matrix
 from hypermargin.problems.linear.loops import LANES
-from hypermargin.problems.linear.part import unit_dual
 from hypermargin.problems.linear.train import train
 
 
@@ -20,7 +19,7 @@ def bundle(loss, solver, d=4, form=np.asarray):
     X, y = make_data(2, n=60, d=d)
     rows = Rows(2.0 * y - 1.0, np.ones(len(y)), {"class": y})
     weight = np.ones((len(y), LANES))
-    lanes = LaneLoss.of(unit_dual(loss, rows, {"C": 0.5}), weight, np.dtype(float))
+    lanes = LaneLoss.of(unbounded_dual(loss, rows, {"C": 0.5}), weight, np.dtype(float))
     matrix = as_matrix(form(X), float, Workers(1), 1.0)
     return Bundle(matrix, lanes, 1.0, Budget(), solver=solver)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import Differentiated, assert_gradient, make_data
+from helpers import Differentiated, assert_gradient, central_difference, make_data
 from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from hypermargin import GradientSearchCV
+from hypermargin import CrossValidationLoss, GradientSearchCV, KernelSVC
 from hypermargin._core.budget import Budget, Effort, Workers
 from hypermargin.kernels.rbf import RBF
 from hypermargin.methods.objective import validation_loss
@@ -270,3 +270,19 @@ def test_what_cannot_be_on_landmarks_is_refused_by_name(estimator, message):
     X, y = make_data(2)
     with pytest.raises(ValueError, match=message):
         GradientSearchCV(estimator, rank=20).fit(X @ X.T, y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "modified_huber", "squared"])
+def test_every_loss_has_its_derivatives_on_landmarks(loss):
+    X, y = make_data(2, n=80)
+    found = CrossValidationLoss(
+        KernelSVC(loss=loss), X, y, {"C": None, "gamma": None}, cv=3, rank=20, tol=1e-10
+    )
+    at = found.start + np.array([0.3, -0.2])
+    _, gradient = found.value_and_grad(at)
+    for k in range(2):
+
+        def f(z, k=k):
+            return found(np.where(np.arange(2) == k, z, at))
+
+        assert gradient[k] == pytest.approx(central_difference(f, at[k], 1e-4), rel=1e-4, abs=1e-6)

@@ -18,7 +18,7 @@ class.  Each of them is an array over all parts of its kind.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -172,6 +172,15 @@ class Costly(Loss):
             factors = self.gather(rows, params, name)
             gradient |= self.sums(rows, params, name, on_logarithms / factors)
         return gradient
+
+
+def unbounded_dual(loss: Loss, rows: Rows, params: Params) -> Dual:
+    """Return the dual without bounds that are there for solvers of pairs only."""
+    dual = loss.dual(rows, params)
+    if not loss.unreached:
+        return dual
+    low, high = np.where(dual.lower < 0, -np.inf, 0.0), np.where(dual.upper > 0, np.inf, 0.0)
+    return replace(dual, lower=low, upper=high)
 
 
 def unreached(costs: np.ndarray, slack: np.ndarray) -> np.ndarray:

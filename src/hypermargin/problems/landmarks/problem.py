@@ -36,7 +36,7 @@ from ..._core.space import Params
 from ...kernels.base import Kernel
 from ...kernels.gram import RowStore
 from ...kernels.points import Points
-from ...losses.base import FIELDS, Dual, Loss, Rows
+from ...losses.base import FIELDS, Dual, Loss, Rows, unbounded_dual
 from ..base import SAMPLE, Column, Design, Evaluation, Expansion, Fold, KernelProblem
 from .features import Features
 from .newton import MOST_NEWTON, Newton, SmoothDual
@@ -284,7 +284,7 @@ class _Group:
             weight = problem.folds[f].of_column(column)[rows]
             parts = {kind: of[rows] for kind, of in column.parts.items()}
             known.append(Rows(column.target[rows] - problem.offsets[f, c], weight, parts))
-        duals = [problem.loss.dual(one, self.params) for one in known]
+        duals = [unbounded_dual(problem.loss, one, self.params) for one in known]
         stacked: Any = {n: np.column_stack([getattr(d, n) for d in duals]) for n in FIELDS}
         return known, SmoothDual(Dual(**stacked), problem.smoothing * self.spreads)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..._core.budget import Budget
 from ..._core.space import Params
-from ...losses.base import Dual, Loss, Rows
+from ...losses.base import Rows, unbounded_dual
 from ...losses.lanes import LaneLoss
 from .bundle import Bundle
 from .loops import LANES
@@ -88,7 +88,7 @@ class Part:
         problem, dtype = self.problem, self.matrix.dtype
         weight = np.zeros((len(weights), LANES), dtype=dtype)
         weight[:, : weights.shape[1]] = weights
-        loss = LaneLoss.of(unit_dual(problem.loss, self.of_loss, self.params), weight, dtype)
+        loss = LaneLoss.of(unbounded_dual(problem.loss, self.of_loss, self.params), weight, dtype)
         return Bundle(self.matrix, loss, problem.bias_penalty, budget, self.solver)
 
     @property
@@ -181,12 +181,3 @@ class Part:
         P = bundle.solve(self.matrix.transposed(E), tol)
         cotangent = bundle.cotangent(bundle.outputs(P))
         return self.problem.loss.pullback(self.of_loss, self.params, cotangent)
-
-
-def unit_dual(loss: Loss, rows: Rows, params: Params) -> Dual:
-    """Return the dual of rows of weight one, without bounds that are there for solvers only."""
-    dual = loss.dual(rows, params)
-    if not loss.unreached:
-        return dual
-    low, high = np.where(dual.lower < 0, -np.inf, 0.0), np.where(dual.upper > 0, np.inf, 0.0)
-    return replace(dual, lower=low, upper=high)
