@@ -8,6 +8,7 @@ from .gradient import Descent
 from .grid import Grid, RandomPoints
 from .optimisers import Asked, check_optimiser
 from .path import CostPath
+from .penalty import Penalty
 
 METHODS: dict[str, Method] = {
     "gradient": Descent(),
@@ -15,6 +16,7 @@ METHODS: dict[str, Method] = {
     "path": CostPath(),
     "grid": Grid(),
     "random": RandomPoints(),
+    "penalty": Penalty(),
 }
 AUTOMATIC = "curve", "gradient"  # in this order, the first that nothing is against
 

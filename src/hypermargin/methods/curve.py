@@ -215,7 +215,7 @@ def _own_costs(walk: Walk, nodes: Sequence[Node], start: float) -> np.ndarray:
             [np.hstack(of_fold) for of_fold in zip(*parts, strict=True)]
             for parts in zip(*found, strict=True)
         )
-        value, delta = walk.loss(outputs)
+        value, delta = walk.objective.loss(outputs)
         return value, sum((d * r).sum(axis=0) for d, r in zip(delta, rates, strict=True))
 
     first, bounds = np.full(walk.n_costs, start), [(ends[0], ends[-1])] * walk.n_costs

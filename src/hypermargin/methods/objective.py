@@ -127,6 +127,12 @@ class Objective:
         finally:
             self.max_evals = most
 
+    def loss(self, outputs: list[np.ndarray]) -> tuple[float, list[np.ndarray]]:
+        """Return the smooth loss of out-of-fold outputs, and its gradient by them."""
+        tests = [test for _, test in self.prepared.splits]
+        found = Evaluation(outputs, tests, lambda delta: {}, lambda f, at: at, None, True)
+        return validation_loss(found, self.criterion, self.prepared, self.weight, self.pooled)
+
     def over(self) -> bool:
         """Whether the time or the number of evaluations is used up."""
         return self.budget.expired() or self.evaluations_on_all >= self.max_evals

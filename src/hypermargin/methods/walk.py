@@ -11,10 +11,9 @@ import numpy as np
 from .._core.space import Params
 from ..adapters.base import Targets
 from ..adapters.model import Model
-from ..problems.base import Evaluation
 from ..problems.linear.part import State
 from ..problems.linear.problem import LinearCrossValidation
-from .objective import Objective, Visit, validation_loss
+from .objective import Objective, Visit
 
 Place = float | np.ndarray  # the logarithm of the cost, or one for each machine
 
@@ -104,12 +103,8 @@ class Walk:
         slopes = slopes if self.n_costs > 1 else slopes.sum()
         return {self.name: self.sign * slopes / params[self.name]}
 
-    def loss(self, outputs: list[np.ndarray]) -> tuple[float, list[np.ndarray]]:
-        """Return the smooth loss of outputs, and its gradient by them."""
-        o, tests = self.objective, [test for _, test in self.objective.prepared.splits]
-        found = Evaluation(outputs, tests, lambda delta: {}, lambda f, at: at, None, True)
-        return validation_loss(found, o.criterion, o.prepared, o.weight, o.pooled)
-
     def rated(self, outputs: list[np.ndarray]) -> tuple[float, float]:
         """Return the score of outputs and its standard error, or minus the smooth loss."""
-        return (-self.loss(outputs)[0], np.nan) if self.rate is None else self.rate(outputs)
+        return (
+            (-self.objective.loss(outputs)[0], np.nan) if self.rate is None else self.rate(outputs)
+        )
