@@ -141,11 +141,12 @@ ends in one of them
         How to search.  "gradient" descends on the smooth loss.  "grid" and "random" evaluate points
         of the ranges without gradients, `max_evals` in all.  "penalty" is for linear models of
         losses without corners, whose weights move together with the hyperparameters.  The others
-        are for linear models of which C (alpha for Ridge) alone is tuned: "curve" evaluates a few values and reads the score
-        at all values between them off interpolated outputs; "path" multiplies C by two, from where
-        all rows are inside their margins until solutions no longer change, every fold starting from
-        its last solution, as LIBLINEAR's option -C does.  "auto" is "curve" where that can be, else
-        "gradient".  A method of one's own is a :class:`hypermargin.methods.Method`.
+        are for linear models of which C (alpha for Ridge) alone is tuned: "curve" evaluates a few
+        values and reads the score at all values between them off interpolated outputs; "path"
+        multiplies C by two, from where all rows are inside their margins until solutions no longer
+        change, every fold starting from its last solution, as LIBLINEAR's option -C does.  "auto"
+        is "curve" where that can be, else "gradient".  A method of one's own is a
+        :class:`hypermargin.methods.Method`.
     optimiser : {"auto", "model", "lbfgs", "bfgs"} or callable, default="auto"
         What descends in the method "gradient": trust-region steps on a quadratic model of all that
         was seen, L-BFGS-B, BFGS, or a function that is called as :func:`scipy.optimize.minimize`
