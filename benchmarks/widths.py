@@ -1,67 +1,150 @@
-"""A width for each feature against one for all: test errors, time and evaluations.
+"""A width for each feature against one for all, by kernel, beside trees; and what widths cost.
 
 Errors are in percent, of regressions the root mean squared error in units of the target's standard
-deviation.  keerthi-2006 (Table 1, Grad and Grad-ARD) has 2.87 and 2.65 on 2,000 rows of ijcnn1, and
-8.17 and 3.49 on splice.
+deviation, medians of three draws.  "asks" is `{"gamma": "per_feature"}`, "always" skips the
+question.  LightGBM and xRFM are measured where they are installed.
+
+`--only cost` and the like run the parts whose label has that text.
 """
 
+import importlib.util
+import tracemalloc
+from collections.abc import Callable
 from functools import partial
+from statistics import median
+from time import process_time
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from benchmarks._common import draw, medians, table, timed
-from hypermargin import GradientSearchCV, KernelSVC, KernelSVR
+from benchmarks._common import Sample, draw, measure_each, medians, table, timed
+from hypermargin import CrossValidationLoss, GradientSearchCV, KernelSVC, KernelSVR
 
 CASES = (
-    ("ijcnn1", 2000),
-    ("ijcnn1", 8000),
     ("splice", 1900),
     ("madelon", 1560),
-    ("diabetes", 460),
+    ("ijcnn1", 2000),
+    ("ijcnn1", 8000),
     ("magic04", 8000),
     ("kin8nm", 4000),
     ("california_housing", 8000),
+    ("diabetes", 460),
 )
-QUICK = (("splice", 1000),)
-KERNELS = ("rbf", "laplacian")
+QUICK = (("diabetes", 200),)
 DRAWS = 3
+COSTS = (1, 22, 100, 500)  # numbers of widths
+COST_ROWS = 2000
+# what is searched, by label: the kernel and what is given for gamma
+SEARCHES = {
+    "rbf, one": ("rbf", None),
+    "rbf, asks": ("rbf", "per_feature"),
+    "rbf, always": ("rbf", "always_per_feature"),
+    "laplacian, one": ("laplacian", None),
+    "laplacian, asks": ("laplacian", "per_feature"),
+    "matern32, asks": ("matern32", "per_feature"),
+    "auto": ("auto", None),
+}
 
 
-def run(quick: bool) -> dict[str, Any]:
-    results = {}
+def run(quick: bool, only: str | None = None) -> dict[str, Any]:
+    seeds = range(1 if quick else DRAWS)
+    tasks: dict[str, Callable[[], Any]] = {}
     for name, n in QUICK if quick else CASES:
-        for kernel in KERNELS:
-            rows = [one_draw(name, n, kernel, seed) for seed in range(1 if quick else DRAWS)]
-            results[f"{name}, {n}, {kernel}"] = medians(rows)
-            print(name, n, kernel, results[f"{name}, {n}, {kernel}"], flush=True)
-    return results
+        for label in (*SEARCHES, *trees()):
+            tasks[f"{name}, {n}: {label}"] = partial(of_draws, name, n, label, seeds)
+    for n_widths in COSTS[:2] if quick else COSTS:
+        tasks[f"cost, {n_widths} widths"] = partial(cost, n_widths, 300 if quick else COST_ROWS)
+    return measure_each("widths", tasks, quick, only, keep=True)
 
 
-def one_draw(name: str, n: int, kernel: str, seed: int) -> dict[str, float]:
-    sample = draw(name, n, seed)
-    found: dict[str, float] = {}
-    for label, gamma in (("one", None), ("each", "per_feature")):
-        model = KernelSVR(kernel=kernel) if sample.is_regression else KernelSVC(kernel=kernel)
-        space = {"C": None, "gamma": gamma} | ({"epsilon": None} if sample.is_regression else {})
-        search = GradientSearchCV(model, space, cv=sample.folds(seed), random_state=seed)
-        seconds, _ = timed(partial(search.fit, sample.X, sample.y))
-        found |= {label: error_of(search, sample), f"{label}, s": seconds}
+def trees() -> dict[str, tuple[Any, Any]]:
+    """Return the classifiers and regressors that are not ours, as far as they are installed."""
+    found: dict[str, tuple[Any, Any]] = {
+        "HistGradientBoosting": (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+    }
+    if importlib.util.find_spec("lightgbm") is not None:
+        lightgbm = importlib.import_module("lightgbm")
+        found["LightGBM"] = (
+            partial(lightgbm.LGBMClassifier, verbose=-1),
+            partial(lightgbm.LGBMRegressor, verbose=-1),
+        )
     return found
 
 
-def error_of(search: Any, sample: Any) -> float:
+def of_draws(name: str, n: int, label: str, seeds: range) -> dict[str, float]:
+    return medians([one_draw(draw(name, n, seed), label, seed) for seed in seeds])
+
+
+def one_draw(sample: Sample, label: str, seed: int) -> dict[str, float]:
+    if label in SEARCHES:
+        model: Any = search(sample, *SEARCHES[label], seed)
+    else:
+        model = trees()[label][sample.is_regression](random_state=seed)
+    seconds, _ = timed(partial(model.fit, sample.X, sample.y))
+    found = {"error": error_of(model, sample), "seconds": seconds}
+    if hasattr(model, "widths_"):
+        found["kept"] = float(model.widths_["kept"])
+    return found
+
+
+def search(sample: Sample, kernel: str, gamma: Any, seed: int) -> GradientSearchCV:
+    model = KernelSVR(kernel=kernel) if sample.is_regression else KernelSVC(kernel=kernel)
+    space: Any = {"C": None, "gamma": gamma} | ({"epsilon": None} if sample.is_regression else {})
+    if kernel == "auto":
+        space = None
+    return GradientSearchCV(model, space, cv=sample.folds(seed), random_state=seed)
+
+
+def error_of(model: Any, sample: Sample) -> float:
     if sample.is_regression:
-        off = search.predict(sample.X_test) - sample.y_test
+        off = model.predict(sample.X_test) - sample.y_test
         return float(np.sqrt(np.mean(off**2)))
-    return 100.0 * (1.0 - search.score(sample.X_test, sample.y_test))
+    return 100.0 * (1.0 - model.score(sample.X_test, sample.y_test))
+
+
+def cost(n_widths: int, n_rows: int) -> dict[str, float]:
+    """Return time and peak memory of one value and gradient, beside those of one width."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_widths))
+    y = X[:, : min(n_widths, 5)].sum(axis=1) + rng.normal(size=n_rows) > 0
+    found: dict[str, float] = {}
+    for label, gamma in (("one", None), ("each", "always_per_feature")):
+        loss = CrossValidationLoss(KernelSVC(), X, y, {"C": None, "gamma": gamma}, cv=5)
+        at = loss.start
+        loss.value_and_grad(at)
+        moved = iter(1e-3 * rng.normal(size=(20, len(at))))  # the same point would be remembered
+
+        def evaluate(loss: Any = loss, at: Any = at, moved: Any = moved) -> float:
+            begun = process_time()  # of one thread, so that others do not count
+            loss.value_and_grad(at + next(moved))
+            return process_time() - begun
+
+        found[f"{label}, s"] = median(evaluate() for _ in range(5))
+        tracemalloc.start()
+        evaluate()
+        found[f"{label}, MB"] = tracemalloc.get_traced_memory()[1] / 2**20
+        tracemalloc.stop()
+    return found
 
 
 def report(results: dict[str, Any]) -> str:
-    header = ["set, rows, kernel", "one width", "a width each", "one, s", "each, s", "times"]
-    lines = []
-    for case, found in results.items():
-        one, each, first, second = (found[k] for k in ("one", "each", "one, s", "each, s"))
-        numbers = [f"{one:.3g}", f"{each:.3g}", f"{first:.1f}", f"{second:.1f}"]
-        lines.append([case, *numbers, f"{second / first:.1f}"])
-    return table(header, lines)
+    errors = {k: v for k, v in results.items() if not k.startswith("cost")}
+    cases = list(dict.fromkeys(key.partition(": ")[0] for key in errors))
+    labels = list(dict.fromkeys(key.partition(": ")[2] for key in errors))
+    tables = []
+    for what, form in (("error", "{:.3g}"), ("seconds", "{:.1f}")):
+        lines = []
+        for case in cases:
+            found = [errors.get(f"{case}: {label}") for label in labels]
+            lines.append([case, *("" if f is None else form.format(f[what]) for f in found)])
+        tables.append(table([f"set, rows ({what})", *labels], lines))
+    lines = [
+        [key, f"{1e3 * f['one, s']:.0f}", f"{f['each, s'] / f['one, s']:.2f}",
+         f"{f['one, MB']:.0f}", f"{f['each, MB'] / f['one, MB']:.2f}"]
+        for key, f in results.items() if key.startswith("cost")
+    ]  # fmt: skip
+    header = ["value and gradient", "one width, ms", "each, times", "one width, MB", "each, times"]
+    missing = [n for n in ("lightgbm", "xrfm") if importlib.util.find_spec(n) is None]
+    told = f"\n\nNot installed, so not measured: {', '.join(missing)}." if missing else ""
+    return "\n\n".join([*tables, table(header, lines)]) + told
