@@ -116,3 +116,12 @@ def test_time_that_ends_early_leaves_one_width():
 def test_the_answer_is_printed(capsys):
     fitted(*two_of_six(100), verbose=1, max_evals=5)
     assert "[widths] with a width for each feature the smooth loss" in capsys.readouterr().out
+
+
+def test_columns_of_noise_are_the_least_relevant():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    real = rng.normal(size=(400, 20)) + (2 * y[:, None] - 1) * 2 / np.sqrt(20)  # twonorm
+    search = fitted(np.hstack([real, rng.normal(size=(400, 20))]), y, cv=5)
+    found = search.relevance_["relevance"]
+    assert found[:20].min() > found[20:].max()

@@ -17,16 +17,17 @@ TRIAL, MOST = 10, 40  # evaluations from each start, and in all from the better 
 class Answer:
     """What widths gained on rows that were held out, part by part.
 
-    `points` are where the descents on the parts' training rows have ended, coordinates `which` of
-    the space and log(ridge); `n_parts` is how many parts there are, asked or not.
+    `ones` and `points` are where the descents on the parts' training rows have ended, with one
+    width and with one for each, coordinates `which` of the space and log(ridge); `n_parts` is how
+    many parts there are, asked or not.
     """
 
     asked: bool
     which: np.ndarray
-    one: np.ndarray  # the point with one width for all features that they are compared with
     n_widths: int
     n_parts: int
     proxies: list[Proxy] = field(default_factory=list)
+    ones: list[np.ndarray] = field(default_factory=list)
     points: list[np.ndarray] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
@@ -58,7 +59,7 @@ class Answer:
     def hopeless(self) -> bool:
         """Whether widths lose so much that other parts need not be asked."""
         gain, error = self.pooled(self.gains, self.errors)
-        return self.asked and len(self.gains) > 1 and gain < -error
+        return self.asked and len(self.gains) > 1 and gain < -2.0 * error
 
     def start(self, one: np.ndarray) -> np.ndarray:
         """Return a point with the mean of the widths that were learned, in place of one width."""
@@ -94,7 +95,7 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
     which = coordinates_of(objective.space, objective.prepared.problem)
     n_widths = sum(len(part) for part in widths_in(objective.space, which))
     parts = held_out(objective, n_widths)
-    answer = Answer(asked, which, one, n_widths, len(parts))
+    answer = Answer(asked, which, n_widths, len(parts))
     for held in parts:
         proxy = Proxy(objective, held, one)
         loss, best = proxy.one_width()
@@ -102,6 +103,7 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
         each = proxy.each_width([best, proxy.bold()], TRIAL, MOST)
         gain, error = proxy.gain(proxy.outputs(best), proxy.outputs(each))
         answer.proxies.append(proxy)
+        answer.ones.append(best)
         answer.points.append(each)
         answer.gains.append(gain)
         answer.errors.append(error)

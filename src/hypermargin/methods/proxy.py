@@ -138,7 +138,7 @@ class Proxy:
         targets, self.T = columns_of(objective.prepared.targets)
         place = np.full(objective.prepared.n_rows, -1)
         place[held.design.rows] = np.arange(len(held.design.rows))
-        self._points = held.design.points.take(place[held.test])
+        self.points = held.design.points.take(place[held.test])
         train = held.design.points.take(place[held.train])
         self.machine = LeaveOneOut(self.kernel, train, targets[held.train], held.weight)
         self.values = {**problem.values, **held.design.fixed}
@@ -230,7 +230,7 @@ class Proxy:
 
     def outputs(self, z: np.ndarray) -> np.ndarray:
         """Return outputs at the rows that are held out."""
-        return self.left_out(z).predict(self._points)
+        return self.left_out(z).predict(self.points)
 
     def gain(self, before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
         """Return the logarithm of the ratio of losses of two sets of outputs, and its error.

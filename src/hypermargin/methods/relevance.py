@@ -1,82 +1,124 @@
 """What widths say of the features: how much each of them matters, and which can be dropped.
 
-The relevance of a feature is how much the kernel would change if its width did: the mean over all
-pairs of rows of  -dK / dlog w_j,  as a share of the sum over all features.  For a Gaussian that is
-about the width times the variance of the feature, whatever its unit.
+The relevance of a feature is how much outputs change when it has the value that it has in another
+row: the root mean square over rows that the machine was not trained on, as a share of the sum over
+all features.  That has no unit, and means the same for numbers and for codes.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from scipy import sparse
 
 from .._core.budget import OutOfTime
+from .._core.space import FeatureArray, GroupedArray
 from .asking import Answer
 from .objective import Objective
 from .proxy import Proxy
 
-PAIRS = 300  # rows between which kernels are compared
+PAIRS = 300  # most rows that a feature is exchanged in, or between which kernels are compared
+WORK = 2e9  # operations that exchanging all features may take in a part; fewer rows take less
+MANY = 2000  # features that are too many to exchange one by one
 
 
-def relevance(objective: Objective, best: np.ndarray) -> dict[str, np.ndarray] | None:
-    """Return the relevance of every feature at the best point, with its standard error.
+def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
+    """Return the relevance of every feature, with its standard error, and which can be dropped.
 
-    If one width was kept, it is that of the widths which were learned to compare it with.  Errors
-    are those of leaving out parts of the rows in turn (a jackknife).
+    It is the mean over the parts of the data that were held out in turn, of machines with the
+    widths that were learned beside each; if one width was kept, with that.  Errors are those of a
+    jackknife: of leaving out one part after the other.
     """
     answer: Answer | None = objective.widths
     if answer is None or not answer.proxies:
         return None
-    proxy, names = answer.proxies[0], names_of(objective, answer.proxies[0])
-    if not answer.kept:
-        best = answer.start(answer.one)
-    found = shares(proxy, best[answer.which])
-    parts = [shares(proxy, point[:-1]) for point in answer.points]
+    points = answer.points if answer.kept else answer.ones
+    parts = [exchanged(proxy, z) for proxy, z in zip(answer.proxies, points)]
+    found = np.mean(parts, axis=0)
     error = np.full(len(found), np.nan)
     if len(parts) > 1:
         error = np.sqrt((answer.n_parts - 1) * np.var(parts, axis=0))
     dropped = np.zeros(len(found), dtype=bool)
     if answer.kept:
-        dropped[np.argsort(found, kind="stable")[: n_droppable(answer)]] = True
+        dropped[np.argsort(found, kind="stable")[: n_droppable(answer, parts)]] = True
+    names = np.empty(len(found), dtype=object)
+    names[:] = names_of(answer.proxies[0])
     return {"feature": names, "relevance": found, "std_error": error, "droppable": dropped}
 
 
-def names_of(objective: Objective, proxy: Proxy) -> np.ndarray:
+def arrays_of(proxy: Proxy) -> list[FeatureArray]:
+    return [h for h in proxy.space.hyperparameters if isinstance(h, FeatureArray)]
+
+
+def names_of(proxy: Proxy) -> list:
     """Return the labels of the widths; of several kernels with the names of their parameters."""
-    space = objective.space
-    if len(proxy.widths) == 1:
-        h = next(h for h in space.hyperparameters if hasattr(h, "asks"))
-        names = [h.labels.names[k] for k in h.chosen]  # type: ignore[attr-defined]
-    else:
-        spelled = [name for h in space.hyperparameters for name in h.spelled]
-        names = [spelled[proxy.which[k]] for part in proxy.widths for k in part]
-    found = np.empty(len(names), dtype=object)
-    found[:] = names
+    arrays = arrays_of(proxy)
+    if len(arrays) > 1:
+        return [name for h in arrays for name in h.spelled]
+    return [arrays[0].labels.names[k] for k in arrays[0].chosen]
+
+
+def columns_of(proxy: Proxy) -> list[np.ndarray]:
+    """Return the columns of the data that each width is for."""
+    found = []
+    for h in arrays_of(proxy):
+        columns = proxy.kernel.columns_of(h.own, proxy.machine.points.X.shape[1])
+        if isinstance(h, GroupedArray):
+            found += [columns[h.group == k] for k in range(len(h.labels))]
+        else:
+            found += [columns[[k]] for k in h.chosen]
     return found
 
 
-def shares(proxy: Proxy, point: np.ndarray) -> np.ndarray:
-    """Return how much the kernel depends on every width, as a share of all of them."""
+def exchanged(proxy: Proxy, z: np.ndarray) -> np.ndarray:
+    """Return how much outputs change with every feature, as a share of all of them."""
+    X, columns = proxy.points.X, columns_of(proxy)
+    if sparse.issparse(X) or len(columns) > MANY:
+        return as_share(slopes(proxy, z))
+    most = WORK / (len(columns) * len(proxy.machine.points) * X.shape[1])
+    at = np.linspace(0, len(X) - 1, int(np.clip(most, 20, min(PAIRS, len(X))))).astype(int)
+    few, predict = proxy.points.take(at), proxy.left_out(z).predict
+    others = np.random.RandomState(0).permutation(len(X))[: len(at)]
+    before, found = predict(few), np.empty(len(columns))
+    for k, of_width in enumerate(columns):
+        moved = few.X.copy()
+        moved[:, of_width] = X[np.ix_(others, of_width)]
+        after = predict(replace(few, X=moved))
+        found[k] = np.sqrt(np.mean((after - before) ** 2))
+    return as_share(found)
+
+
+def slopes(proxy: Proxy, z: np.ndarray) -> np.ndarray:
+    """Return how much the kernel depends on every width: mean of -dK / dlog w over pairs of rows.
+
+    For a Gaussian that is about the width times the variance of the feature.
+    """
     kernel, machine = proxy.kernel, proxy.machine
     at = np.linspace(0, len(machine.points) - 1, min(len(machine.points), PAIRS)).astype(int)
-    params = proxy.params(np.append(point, 0.0))
+    params = proxy.params(z)
     own = proxy.own(params)
     points = kernel.at(machine.points.take(at), own)
     K = kernel.block(points, points, own)
-    slopes = proxy.pull(params, kernel.pullback(points, points, K, -np.ones_like(K), own))
-    found = np.maximum(np.concatenate([slopes[part] for part in proxy.widths]), 0.0)
+    found = proxy.pull(params, kernel.pullback(points, points, K, -np.ones_like(K), own))
+    return np.maximum(np.concatenate([found[part] for part in proxy.widths]), 0.0)
+
+
+def as_share(found: np.ndarray) -> np.ndarray:
     total = found.sum()
     return found / total if total > 0.0 else np.full(len(found), 1.0 / len(found))
 
 
-def n_droppable(answer: Answer) -> int:
+def n_droppable(answer: Answer, parts: list[np.ndarray]) -> int:
     """Return of how many features the widths can be as small as they may be at no loss.
 
-    On the rows that each part holds out the loss must not rise by more than its standard error.
-    That is taken to hold for all fewer, too.  No answer in time counts as none.
+    Those are the features that each part finds least relevant.  On the rows that it holds out the
+    loss must not rise by more than its standard error; that is taken to hold for all fewer, too.
+    No answer in time counts as none.
     """
     proxies, points = answer.proxies, answer.points
     every = np.concatenate(proxies[0].widths)
-    orders = [every[np.argsort(shares(p, z[:-1]))] for p, z in zip(proxies, points)]
+    orders = [every[np.argsort(part, kind="stable")] for part in parts]
     before = [p.outputs(z) for p, z in zip(proxies, points)]
 
     def at_no_loss(count: int) -> bool:

@@ -363,15 +363,15 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         if run.curve is not None:
             self.curve_: dict[str, np.ndarray] = run.curve.as_dict()
         if run.objective is not None and getattr(run.objective.widths, "n_widths", False):
-            self._tell_of_widths(run.objective, best)
+            self._tell_of_widths(run.objective)
         return best
 
-    def _tell_of_widths(self, objective: Objective, best: Record) -> None:
+    def _tell_of_widths(self, objective: Objective) -> None:
         """Say whether widths pay, and what they say of the features."""
         self.widths_ = objective.widths.as_dict()
         if self.verbose > 0:
             print(f"[widths] {self.widths_['why']}")
-        found = relevance(objective, best.theta)
+        found = relevance(objective)
         if found is not None:
             self.relevance_ = found
 
