@@ -73,10 +73,11 @@ ends in one of them
         `class_cost`, `margin`, `threshold`, `machine_cost`, `group_cost` and `group_epsilon`.  A
         dict by label, such as ``{"class_weight": {"spam": (1, 50)}}``, tunes what is of the named
         classes or groups; others keep the estimator's own value.  ``{"gamma": "per_feature"}``
-        gives every feature its own width: one for all is tuned first, with two fifths of
-        `max_evals`, and then each.  Machines of scikit-learn, which have one gamma, become a
-        pipeline that scales the features.  Kernels that are objects have their hyperparameters as
-        ``kernel__...``.
+        gives every feature its own width if that pays: one for all is tuned first, with two fifths
+        of `max_evals`, and rows that are held out say whether there is more to gain (`widths_`);
+        ``"always_per_feature"`` does not ask.  Machines of scikit-learn, which have one gamma,
+        become a pipeline that scales the features.  Kernels that are objects have their
+        hyperparameters as ``kernel__...``.
     scoring : str, callable, list, tuple or dict, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`.  accuracy, balanced_accuracy, f1 and
         F-beta, precision, recall, jaccard (also averaged over classes), matthews_corrcoef, roc_auc,
@@ -164,6 +165,14 @@ ends in one of them
         With "curve" and "path", if more than one was evaluated: the values of C (or alpha, or of a
         `machine_cost` that all have), the mean score of the folds at each ("score"), and its
         standard error over the folds ("std_error"), with the listed values of the best point.
+    widths_ : dict
+        Where each feature may have its own width: whether that was `kept`, the `gain` on rows that
+        were held out (the logarithm of the ratio of losses) with its `std_error`, the number of
+        these rows (`n_held`), and `why` in a sentence.
+    relevance_ : dict of ndarrays
+        There also, for every `feature`: its `relevance`, which is how much outputs change when it
+        is exchanged between rows, as a share of all features; the `std_error` of that; and whether
+        the feature is `droppable`, which costs no more than a standard error of the loss.
     cv_results_ : dict
         As in :class:`~sklearn.model_selection.GridSearchCV`, one row per evaluation on all rows;
         `objective` is the smooth loss, `gradient_norm` the length of its gradient with respect to
