@@ -75,7 +75,7 @@ def _part(
     train = _some(train, targets, n_rows, rng)
     test = _some(test, targets, MOST_HELD, rng)
     for rows in (train, test):
-        if len(rows) < 2 or not _is_defined(objective, rows):
+        if len(rows) < 2 or not objective.weight[rows].any() or not _is_defined(objective, rows):
             return None
     return Held(design, train, weight[train], test)
 

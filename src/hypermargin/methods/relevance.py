@@ -31,7 +31,7 @@ def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
     jackknife: of leaving out one part after the other.
     """
     answer: Answer | None = objective.widths
-    if answer is None or not answer.proxies:
+    if answer is None or not answer.proxies or objective.budget.expired():
         return None
     points = answer.points if answer.kept else answer.ones
     parts = [exchanged(proxy, z) for proxy, z in zip(answer.proxies, points)]
