@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from helpers import make_data
 from scipy.optimize import lsq_linear
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold
+from sklearn.preprocessing import scale
 from sklearn.svm import SVC, LinearSVC, LinearSVR
 
 from hypermargin import GradientSearchCV, LinearClassifier, LinearRegressor
@@ -221,3 +223,62 @@ def test_hyperparameters_stay_in_their_bounds(logarithms):
     for record in search.history_:
         assert 1e-3 <= record["params"]["C"] <= 2e-3 and 0.5 <= record["params"]["epsilon"] <= 1.0
     assert search.best_params_["C"] == pytest.approx(2e-3)
+
+
+# --- where it ends
+
+
+def small_sets(classifies):
+    """Return four small sets: two that are drawn, two that were measured."""
+    if classifies:
+        measured = [load_breast_cancer(return_X_y=True), load_wine(return_X_y=True)]
+        drawn = [make_data(2, n=75, d=6, seed=1), make_data(2, n=60, d=20, seed=2)]
+    else:
+        X, y = load_diabetes(return_X_y=True)
+        measured = [(X, y), (X[:, :4], np.log(y))]
+        drawn = [make_data(0, n=75, d=6, seed=1), make_data(0, n=60, d=20, seed=2)]
+    for X, y in (*measured, *drawn):
+        rows = np.random.default_rng(0).permutation(len(X))[:75]
+        X, y = X[rows], y[rows] > 0 if classifies else y[rows]
+        yield scale(X), y if classifies else scale(y)
+
+
+TWO = {"C": (1e-4, 1e2), "epsilon": (1e-2, 1.5)}
+CLAIMS = {
+    "LinearSVR": (LinearSVR(loss="squared_epsilon_insensitive"), TWO, 13**2),
+    "LinearRegressor": (LinearRegressor(loss="squared_epsilon_insensitive"), TWO, 13**2),
+    "squared": (LinearRegressor(loss="squared"), {"C": (1e-4, 1e2)}, 31),
+    "Ridge": (Ridge(), {"alpha": (1e-2, 1e4)}, 31),
+    "LinearSVC": (LinearSVC(), {"C": (1e-4, 1e2)}, 31),
+    "LinearClassifier": (LinearClassifier(), {"C": (1e-4, 1e2)}, 31),
+    "LogisticRegression": (LogisticRegression(), {"C": (1e-4, 1e2)}, 31),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+@pytest.mark.filterwarnings("ignore:The best")
+def test_it_ends_near_the_best_point_of_a_dense_grid(name):
+    estimator, space, n_points = CLAIMS[name]
+    for X, y in small_sets(hasattr(estimator, "decision_function")):
+        ends = []
+        for method, most in (("penalty", 50), ("grid", n_points)):
+            options = {"method": method, "max_evals": most, "cv": 3, "random_state": 0}
+            search = GradientSearchCV(estimator, space, **options).fit(X, y)
+            ends.append(min(record["objective"] for record in search.history_))
+        assert ends[0] <= 1.02 * ends[1], (ends, X.shape)
+
+
+@pytest.mark.filterwarnings("ignore:The best")
+def test_the_noisy_group_is_found_and_counts_for_less():
+    rng, noise = np.random.default_rng(0), np.array([0.3, 0.3, 3.0])
+    X, w, groups = rng.normal(size=(1150, 30)), rng.normal(size=30), rng.integers(3, size=1150)
+    y = X @ w / 5.0 + noise[groups] * rng.normal(size=1150)
+    errors = []
+    for space in ({"C": None, "epsilon": None}, {"C": None, "group_cost": None, "epsilon": None}):
+        model = LinearRegressor(loss="squared_epsilon_insensitive")
+        search = GradientSearchCV(model, space, method="penalty", cv=5, random_state=0)
+        search.fit(X[:150], y[:150], cost_groups=groups[:150])
+        errors.append(np.mean((search.predict(X[150:]) - y[150:]) ** 2))
+    costs = search.best_params_["group_cost"]
+    assert min(costs, key=costs.get) == 2
+    assert errors[1] < 0.9 * errors[0]

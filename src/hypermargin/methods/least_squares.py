@@ -20,12 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import nnls
 
 from .._core.budget import cached
 
-TINY = 1e-13  # of the largest entry is added to a matrix that may be singular
+# what may be added to a matrix that rounding has made singular, relative to its largest entry
+LACKS = 1e-13, 1e-11, 1e-9, 1e-7
 
 
 @dataclass(frozen=True)
@@ -44,27 +46,26 @@ class Block:
     def newton(self) -> np.ndarray:
         """The columns of N, and m: they are the same for every proximity."""
         right = np.column_stack([self.by_hyperparameters, self.residual])
-        return cho_solve(_factor(self.by_weights), right)
+        return _solved(_factor(self.by_weights), right)
 
     @cached
     def squared(self) -> np.ndarray:
-        return 2.0 * self.penalty * (self.by_weights @ self.by_weights)
+        return 2.0 * self.penalty * (self.by_weights.T @ self.by_weights)
 
     def eliminated(self, tau: float) -> Eliminated:
         """Return the best weights as a function of the hyperparameters."""
-        U = self.curvature + tau * self.unit * np.eye(len(self.slope))
-        e = self.newton
-        bent = U @ e
+        near, e = tau * self.unit, self.newton
+        bent = self.curvature @ e + near * e
         bent[:, -1] -= self.slope
-        moves = cho_solve(_factor(U + self.squared), bent) - e
+        moves = _solved(_factor(self.curvature + self.squared, near), bent) - e
         # derivatives of the best value: -N' (g + U dw)
-        along = e[:, :-1].T @ (U @ moves)
+        along = e[:, :-1].T @ (self.curvature @ moves + near * moves)
         return Eliminated(moves, -along[:, :-1], -along[:, -1] - e[:, :-1].T @ self.slope)
 
     def gain(self) -> float:
         """Return what the best weights gain, hyperparameters being what they are."""
         factor = _factor(self.curvature + self.squared)
-        return 0.5 * float(self.slope @ cho_solve(factor, self.slope))
+        return 0.5 * float(self.slope @ _solved(factor, self.slope))
 
     def change(self, dw: np.ndarray, dx: np.ndarray) -> float:
         """Return how much the approximation moves, proximity left out."""
@@ -106,21 +107,30 @@ def least(S: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -> np.ndar
 
     A problem of least distance, which Lawson and Hanson solve by nonnegative least squares.
     """
-    L, _ = _factor(S)
-    free = -cho_solve((L, True), c)
+    L = _factor(S)
+    free = -_solved(L, c)
     if not len(h) or (G @ free >= h).all():
         return free
     E = solve_triangular(L, G.T, lower=True)
     short = h - G @ free  # what constraints lack at the free solution
-    size = max(float(np.abs(short).max()), 1e-300)
+    size = float(np.abs(short).max()) / float(np.abs(E).max())
     multipliers, _ = nnls(np.vstack([E, short / size]), np.append(np.zeros(len(S)), 1.0))
     rest = np.append(E @ multipliers, short / size @ multipliers - 1.0)
     away = -size * rest[:-1] / rest[-1]
     return free + solve_triangular(L, away, lower=True, trans="T")
 
 
-def _factor(S: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return the lower factor of a matrix that is positive definite, or nearly."""
-    S = 0.5 * (S + S.T)
-    S[np.diag_indices_from(S)] += TINY * max(float(np.abs(S).max(initial=0.0)), 1e-300)
-    return cho_factor(S, lower=True)
+def _factor(S: np.ndarray, shift: float = 0.0) -> np.ndarray:
+    """Return the lower factor of S + shift, a matrix that is positive definite, or nearly."""
+    largest = max(float(S.diagonal().max()), 1e-300)
+    for more in LACKS:
+        L = np.array(S, order="F")
+        np.einsum("ii->i", L)[:] += shift + more * largest
+        L, failed = dpotrf(L, lower=1, overwrite_a=1)
+        if not failed:
+            return L
+    raise FloatingPointError("the subproblem of the penalty method has no solution.")
+
+
+def _solved(L: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return dpotrs(L, right, lower=1)[0]

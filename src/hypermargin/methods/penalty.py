@@ -36,7 +36,8 @@ SHARE = 0.01  # of the loss, that weights of folds may gain at first by not bein
 RHO = 0.1  # the least share of what was promised that a step must gain
 ENOUGH = 0.2  # of the tolerance of a search: moore-2011's own if that is the usual one
 NEAR = 1e-2  # proximity to begin with; to try again nearer costs little
-NEAREST = 1e12  # proximity from which there is nothing to gain
+ASTRAY = 0.1  # of the loss of trained machines, that no weights are to gain by not being trained
+MORE = 16.0  # factor on penalties that let them
 SAME = 1e-3  # moves of hyperparameters that are not worth an evaluation, in units of the space
 SMALL = 1e-4  # by how much outputs are moved to see the curvature of the outer loss
 
@@ -71,13 +72,22 @@ class Penalty(Method):
                 f"method='penalty' is for {FEW} features at most, and X has {width}; "
                 "use method='gradient'."
             )
-        schedule = Descent()
-        rows = nested_rows(objective.prepared, schedule.schedule, objective.rng)
-        several = len(rows) > 1
-        start = schedule.look(objective.on(rows[0], leans=several), several)[0]
+        bilevel = Bilevel(objective, self.logarithms)
         with one_blas_thread():
-            Bilevel(objective, self.logarithms).descend(start)
+            for start in self.starts(objective):
+                bilevel.descend(start)
         return None
+
+    def starts(self, objective: Objective) -> list[np.ndarray]:
+        """Return where to begin: what looks best on few rows, and if there are few all that does.
+
+        These are the places that the gradient method begins at.
+        """
+        gradient = Descent()
+        rows = nested_rows(objective.prepared, gradient.schedule, objective.rng)
+        several = len(rows) > 1
+        found = gradient.look(objective.on(rows[0], leans=several), several)
+        return found[:1] if several else found
 
 
 class Point(NamedTuple):
@@ -103,8 +113,8 @@ class Penalties:
 
     of: dict[Job, float]
 
-    def doubled(self) -> Penalties:
-        return Penalties({job: 2.0 * b for job, b in self.of.items()})
+    def times(self, factor: float) -> Penalties:
+        return Penalties({job: factor * b for job, b in self.of.items()})
 
     def value(self, point: Point) -> float:
         """Return the objective (44)."""
@@ -129,43 +139,52 @@ class Bilevel:
 
     def descend(self, start: np.ndarray) -> None:
         """Algorithm 2: double the penalty until machines are trained."""
-        self.evaluate(start, {})
-        if not self.state:  # nothing could be trained there
+        if self.evaluate(start, {}) is None:
             return
-        jobs = [(f, c) for (f, c) in self.state if f >= 0]
-        point = self.at(start, {job: self.state[job].weights.astype(float) for job in jobs})
+        point = self.trained(start)
         penalties = self.first(point)
         while True:
-            point = self.approach(point, penalties)
-            if self.longest(point) <= ZETA:
+            point, astray = self.approach(point, penalties)
+            if astray:
+                point, penalties = self.trained(point.theta), penalties.times(MORE)
+            elif self.longest(point) <= ZETA:
                 break
-            penalties = penalties.doubled()
+            else:
+                penalties = penalties.times(2.0)
         self.evaluate(point.theta, point.weights, 0.0)
 
-    def approach(self, point: Point, penalties: Penalties) -> Point:
-        """Algorithm 3: steps by approximations that are ever nearer where they promise too much."""
+    def approach(self, point: Point, penalties: Penalties) -> tuple[Point, bool]:
+        """Algorithm 3: steps by approximations that are ever nearer where they promise too much.
+
+        Also returned is whether weights have left what the trained machines are: where the outer
+        loss is not convex, small penalties may lead them far away.
+        """
         tau, value = NEAR, penalties.value(point)
-        while tau < NEAREST:
+        while True:
             slope = self.slope(point, penalties, value)
             if slope.length < self.tol * value:
-                break
-            while tau < NEAREST:
+                return point, False
+            while True:
                 if self.objective.budget.expired():
                     raise SearchEnded
                 step = solve(slope.blocks, tau, value, *self.room(point.theta))
-                if self.length(step, slope, value) < self.tol**2:
-                    return point
+                if self.is_small(step, slope, value):
+                    return point, False
                 trial = self.stepped(point, step)
                 reached = penalties.value(trial)
                 if reached - value < RHO * step.change:  # eq. (38)
                     break
                 tau *= 2.0
-            else:
-                break
             point, value = trial, reached
-            self.evaluate(point.theta, point.weights)
+            of_trained = self.evaluate(point.theta, point.weights)
+            if of_trained is not None and point.loss < (1.0 - ASTRAY) * of_trained:
+                return point, True
             tau /= np.sqrt(2.0)
-        return point
+
+    def trained(self, theta: np.ndarray) -> Point:
+        """Return a point with the weights of the machines that were trained last."""
+        weights = {job: end.weights.astype(float) for job, end in self.state.items() if job[0] >= 0}
+        return self.at(theta, weights)
 
     def at(self, theta: np.ndarray, weights: Machines) -> Point:
         """Return the outer loss and the gradients of machines at a point."""
@@ -196,23 +215,25 @@ class Bilevel:
         penalties = Penalties(worth)
         blocks = self.slope(point, penalties, point.loss).blocks
         while sum(block.gain() for block in blocks) > SHARE * point.loss:
-            penalties = penalties.doubled()
+            penalties = penalties.times(2.0)
             blocks = [replace(block, penalty=2.0 * block.penalty) for block in blocks]
         return penalties
 
-    def evaluate(self, theta: np.ndarray, weights: Machines, least: float = SAME) -> None:
-        """Train machines at hyperparameters, from their weights, and record what they are worth.
+    def evaluate(self, theta: np.ndarray, weights: Machines, least: float = SAME) -> float | None:
+        """Train machines at hyperparameters, from their weights, and record their loss.
 
         Moves that are not worth it are left out.
         """
         if self.latest is not None and np.abs(theta - self.latest).max() <= least:
-            return
+            return None
         self.latest = theta
         cost = next(iter(self.state.values())).cost if self.state else 1.0
         warm = self.state | {job: Start(w, None, cost) for job, w in weights.items()}
         visit = self.level.visit(theta, self.level.tol, warm, None)
-        if visit.evaluation is not None:
-            self.state = visit.evaluation.state
+        if visit.evaluation is None or not np.isfinite(visit.value):
+            return None
+        self.state = visit.evaluation.state
+        return visit.value
 
     def slope(self, point: Point, penalties: Penalties, value: float) -> Slope:
         """Return the approximation (45) with the shares of rows at corners that (46) finds."""
@@ -289,10 +310,11 @@ class Bilevel:
         G, h = self.room(theta)
         return G[h > -1e-9]
 
-    def length(self, step: Step, slope: Slope, value: float) -> float:
-        """Return the squared length of a step, in units of the objective."""
+    def is_small(self, step: Step, slope: Slope, value: float) -> bool:
+        """Whether a step, in units of the objective, neither moves nor promises much."""
         moved = sum(b.unit * float(w @ w) for b, w in zip(slope.blocks, step.weights, strict=True))
-        return moved / value + float(step.hyperparameters @ step.hyperparameters)
+        length = moved / value + float(step.hyperparameters @ step.hyperparameters)
+        return length < self.tol**2 and -step.change < self.tol * value
 
 
 def coordinates(objective: Objective) -> list[Coordinate]:
