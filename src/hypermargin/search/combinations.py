@@ -26,6 +26,7 @@ from ..methods import AUTOMATIC, METHODS, Method, read_method
 from .refit import can_install
 
 NO_PART = 1e-3  # the least width of a feature, in units of that of all
+ALONE = 10  # the most in these units, for features among as many or more
 ENOUGH = 50  # classes, to see whether a machine can be fitted at all
 
 
@@ -87,8 +88,9 @@ class Combination:
 
         def ranged(h: Hyperparameter, specs: list) -> Hyperparameter:
             place, default, sign = f"space[{h.name!r}]", defaults[h.own], model.sign(h.name)
-            if isinstance(h, FeatureArray):  # a feature may have next to no part in the distances
-                default = replace(default, low=NO_PART * default.low)
+            if isinstance(h, FeatureArray):  # few features may have all part in the distances
+                alone = min(len(specs), ALONE)
+                default = replace(default, low=NO_PART * default.low, high=alone * default.high)
             each = default if isinstance(default, list) else [default] * len(specs)
             ranges = (read_range(place, s, d, sign) for s, d in zip(specs, each))
             h = replace(h, ranges=tuple(ranges))
