@@ -14,6 +14,7 @@ from hypermargin.methods import METHODS, Method
 from hypermargin.search.records import Record, Selection, comparable
 
 RANGES = {"C": (1e-2, 1e2)}
+LOSSES = {"sgd-dcd": "hinge", "bilevel-sgd": "hinge"}  # of methods that are for no other
 
 
 @pytest.fixture(params=[*METHODS, type(METHODS["dice"])()], ids=[*METHODS, "not listed"])
@@ -24,7 +25,8 @@ def method(request):
 def searched(method, estimator=None, **options):
     X, y = make_data(2, n=80)
     options = {"max_evals": 6, "random_state": 0, "cv": 3, **options}
-    search = GradientSearchCV(estimator or LinearSVC(), RANGES, method=method, **options)
+    estimator = estimator or LinearSVC(loss=LOSSES.get(method, "squared_hinge"))
+    search = GradientSearchCV(estimator, RANGES, method=method, **options)
     return search.fit(X, y)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from .base import Method
+from .bilevel_sgd import BilevelSgd
 from .curve import CostCurve
 from .gradient import Descent
 from .grid import Grid, RandomPoints
 from .optimisers import Asked, check_optimiser
 from .path import CostPath
 from .penalty import Penalty
+from .sgd_dcd import SgdDcd
 
 METHODS: dict[str, Method] = {
     "gradient": Descent(),
@@ -17,6 +19,8 @@ METHODS: dict[str, Method] = {
     "grid": Grid(),
     "random": RandomPoints(),
     "penalty": Penalty(),
+    "sgd-dcd": SgdDcd(),
+    "bilevel-sgd": BilevelSgd(),
 }
 AUTOMATIC = "curve", "gradient"  # in this order, the first that nothing is against
 
@@ -37,4 +41,4 @@ def read_method(asked: str | Method, optimiser: Asked = "auto") -> Method | None
     return asked.using(optimiser) if given else asked
 
 
-__all__ = ["METHODS", "Grid", "Method", "RandomPoints"]
+__all__ = ["METHODS", "BilevelSgd", "Grid", "Method", "RandomPoints", "SgdDcd"]
