@@ -10,6 +10,7 @@ import numpy as np
 from .objective import Objective
 from .proxy import Proxy, coordinates_of, held_out, widths_in
 
+CLEARLY = 3.0  # deviations from chance
 TRIAL, MOST = 10, 40  # evaluations from each start, and in all from the better one
 
 
@@ -31,6 +32,7 @@ class Answer:
     points: list[np.ndarray] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
+    over_chance: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def n_held(self) -> int:
@@ -51,9 +53,16 @@ class Answer:
 
     @property
     def kept(self) -> bool:
-        """Whether each feature gets its own width."""
+        """Whether each feature gets its own width: it gains, and says something of new rows."""
         gain, error = self.pooled(self.gains, self.errors)
-        return not self.asked or gain > error
+        return not self.asked or (gain > error and self.tells)
+
+    @property
+    def tells(self) -> bool:
+        """Whether machines with widths are clearly better than chance on rows held out."""
+        found = np.reshape(self.over_chance, (-1, 2)).T.tolist()
+        less, deviation = self.pooled(*found)
+        return less > CLEARLY * deviation
 
     @property
     def hopeless(self) -> bool:
@@ -83,6 +92,8 @@ class Answer:
         what = "one for each feature is kept" if self.kept else "one for all features is kept"
         if not self.asked:
             what += ", as was asked"
+        elif gain > error and not self.tells:
+            what += ", as neither is clearly better than chance"
         return (
             f"with a width for each feature the smooth loss on {self.n_held} rows that were held "
             f"out is {np.exp(-gain):.3g} times that with one for all (the logarithm has a standard "
@@ -101,7 +112,9 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
         loss, best = proxy.one_width()
         proxy.penalty = standard_error(objective, loss, len(held.train))
         each = proxy.each_width([best, proxy.bold()], TRIAL, MOST)
-        gain, error = proxy.gain(proxy.outputs(best), proxy.outputs(each))
+        before, after = proxy.outputs(best), proxy.outputs(each)
+        gain, error = proxy.gain(before, after)
+        answer.over_chance.append(proxy.over_chance(after))
         answer.proxies.append(proxy)
         answer.ones.append(best)
         answer.points.append(each)

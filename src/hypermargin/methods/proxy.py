@@ -256,6 +256,18 @@ class Proxy:
         ]
         return ratio(np.arange(len(held))), float(np.std(drawn))
 
+    def over_chance(self, outputs: np.ndarray) -> tuple[float, float]:
+        """Return by how much the loss is less than with rows in another order, and its deviation.
+
+        Outputs that say nothing of the rows have the same loss in any order.
+        """
+        held, rng = self.held.test, np.random.RandomState(0)
+        weight = self.objective.weight[held]
+        chance = [
+            self.loss(outputs[rng.permutation(len(held))], held, weight)[0] for _ in range(DRAWS)
+        ]
+        return float(np.mean(chance)) - self.loss(outputs, held, weight)[0], float(np.std(chance))
+
 
 def worth(error: float, value: float) -> float:
     """Return the relative gain below which a step shows nothing, by the loss's standard error."""
