@@ -16,6 +16,7 @@ from test_layers import LAYERS
 from hypermargin import GradientSearchCV, KernelSVC, KernelSVR
 from hypermargin.adapters import ADAPTERS
 from hypermargin.criteria import CRITERIA
+from hypermargin.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 
@@ -75,6 +76,16 @@ def test_the_page_on_widths_runs():
     for block in blocks("docs/widths.md"):
         exec(block, names)
     assert set(np.argsort(names["widths"])[-2:]) == {1, 4}
+
+
+def test_the_page_on_methods_runs_and_lists_all():
+    names: dict = {}
+    for block in blocks("docs/methods.md"):
+        exec(block, names)
+    assert len(names["searches"]["grid"].history_) == 21
+    assert all(search.best_score_ > 0.95 for search in names["searches"].values())
+    text = (ROOT / "docs" / "methods.md").read_text()
+    assert not [name for name in METHODS if f'| `"{name}"' not in text and name != "dice"]
 
 
 def test_the_page_on_kernels_runs():

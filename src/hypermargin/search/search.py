@@ -145,8 +145,10 @@ ends in one of them
         are for linear models of which C (alpha for Ridge) alone is tuned: "curve" evaluates a few
         values and reads the score at all values between them off interpolated outputs; "path"
         multiplies C by two, from where all rows are inside their margins until solutions no longer
-        change, every fold starting from its last solution, as LIBLINEAR's option -C does.  "auto"
-        is "curve" where that can be, else "gradient".  A method of one's own is a
+        change, every fold starting from its last solution, as LIBLINEAR's option -C does; "sgd-dcd"
+        and "bilevel-sgd" make stochastic steps of C, for the hinge loss.  "auto" is "curve" where
+        that can be, else "gradient".  docs/methods.md compares them; some have arguments, as
+        ``Grid(points=7)`` of :mod:`hypermargin.methods` has.  A method of one's own is a
         :class:`hypermargin.methods.Method`.
     optimiser : {"auto", "model", "lbfgs", "bfgs"} or callable, default="auto"
         What descends in the method "gradient": trust-region steps on a quadratic model of all that
