@@ -232,7 +232,9 @@ class Proxy:
         """Return outputs at the rows that are held out."""
         return self.left_out(z).predict(self.points)
 
-    def gain(self, before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+    def gain(
+        self, before: np.ndarray, after: np.ndarray, draws: int = DRAWS
+    ) -> tuple[float, float]:
         """Return the logarithm of the ratio of losses of two sets of outputs, and its error.
 
         Rows are drawn with replacement, within classes, the same for both.  (A ratio, because a few
@@ -252,7 +254,7 @@ class Proxy:
 
         drawn = [
             ratio(np.concatenate([s[rng.randint(len(s), size=len(s))] for s in strata]))
-            for _ in range(DRAWS)
+            for _ in range(draws)
         ]
         return ratio(np.arange(len(held))), float(np.std(drawn))
 

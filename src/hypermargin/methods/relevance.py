@@ -18,6 +18,7 @@ from .asking import Answer
 from .objective import Objective
 from .proxy import Proxy
 
+DRAWS = 30  # of the rows, for a standard error that some features more or less depend on
 PAIRS = 300  # most rows that a feature is exchanged in, or between which kernels are compared
 WORK = 2e9  # operations that exchanging all features may take in a part; fewer rows take less
 MANY = 2000  # features that are too many to exchange one by one
@@ -127,7 +128,7 @@ def n_droppable(answer: Answer, parts: list[np.ndarray]) -> int:
             proxy.objective.budget.check()
             less = point.copy()
             less[order[:count]] = proxy.bounds[order[:count], 0]
-            gain, error = proxy.gain(full, proxy.outputs(less))
+            gain, error = proxy.gain(full, proxy.outputs(less), DRAWS)
             gains.append(gain)
             errors.append(error)
         gain, error = answer.pooled(gains, errors)
