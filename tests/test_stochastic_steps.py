@@ -84,8 +84,8 @@ def small_sets():
 def outer_loss(method, X, y, **options):
     """Return the least smooth hinge loss that a search has come to."""
     cv = StratifiedKFold(5, shuffle=True, random_state=0)
-    options = {"criterion": "smooth_hinge", "refit": False, "cv": cv, "max_evals": 50, **options}
-    options["space"] = {"C": (1e-3, 1e3)}
+    options = {"criterion": "smooth_hinge", "refit": False, "cv": cv, "max_evals": 40, **options}
+    options["space"] = {"C": (1e-3, 1e2)}
     search = searched(method, minmax_scale(X, (-1, 1)), y, **options)
     return min(record["objective"] for record in search.history_)
 
@@ -98,7 +98,7 @@ MISSES = {"breast cancer": 1.6, "wine": 3.0, "iris": 1.06, "drawn": 1.02}
 def test_the_loss_is_near_that_of_a_dense_grid(name):
     X, y = next((X, y) for label, X, y in small_sets() if label == name)
     least = outer_loss("grid", X, y)
-    for method in ("sgd-dcd", "random", "gradient", "curve", "path"):
+    for method in ("sgd-dcd", "random", "gradient"):
         assert outer_loss(method, X, y) <= 1.02 * least, method
     printed = SgdDcd(as_printed=True, jacobian="paper")
     for method in ("bilevel-sgd", printed):

@@ -37,7 +37,7 @@ VIOLATION = 0.1  # of a margin, at which a machine is well enough trained: LIBLI
 
 
 @compiled
-def descend(sheet, order, sign, margin, cost, lengths, C, alpha, rate, w, slope, exact):
+def descend(sheet, order, sign, margin, cost, C, alpha, rate, w, slope, exact):
     """Make a step of dual coordinate descent on each of some rows, and of its derivative by C.
 
     Return the largest violation of a margin that a step has mended.
@@ -45,20 +45,20 @@ def descend(sheet, order, sign, margin, cost, lengths, C, alpha, rate, w, slope,
     worst = 0.0
     for k in range(order.shape[0]):
         i = order[k]
-        bound, y = C * cost[i], sign[i]
+        bound, y, length = C * cost[i], sign[i], sheet.lengths[i]
         moved, moved_rate = bound, cost[i]  # a row of length zero is never on its margin
-        if lengths[i] > 0.0:
-            moved = alpha[i] - (y * row_dot(sheet, i, w) - margin[i]) / lengths[i]
+        if length > 0.0:
+            moved = alpha[i] - (y * row_dot(sheet, i, w) - margin[i]) / length
             if moved <= 0.0:
                 moved, moved_rate = 0.0, 0.0
             elif moved >= bound:
                 moved = bound
             elif exact:
-                moved_rate = rate[i] - y * row_dot(sheet, i, slope) / lengths[i]
+                moved_rate = rate[i] - y * row_dot(sheet, i, slope) / length
             else:
                 moved_rate = 0.0
         if moved != alpha[i]:
-            worst = max(worst, abs(moved - alpha[i]) * lengths[i])
+            worst = max(worst, abs(moved - alpha[i]) * length)
             add_row(sheet, i, (moved - alpha[i]) * y, w)
             alpha[i] = moved
         if moved_rate != rate[i]:
@@ -67,31 +67,20 @@ def descend(sheet, order, sign, margin, cost, lengths, C, alpha, rate, w, slope,
     return worst
 
 
-@compiled
-def squared_lengths(sheet, rows, scratch, out):
-    """Set out to the squared lengths of some rows, the constant included; scratch is all zero."""
-    for k in range(rows.shape[0]):
-        i = rows[k]
-        add_row(sheet, i, 1.0, scratch)
-        out[i] = row_dot(sheet, i, scratch)
-        add_row(sheet, i, -1.0, scratch)
-
-
 class DualDescent(Machine):
     """A machine that is trained by dual coordinate descent, and knows how it moves with C."""
 
     def __init__(self, exact: bool, rows: int | None, sweeps: int, *of: Any):
         super().__init__(*of)
         self.exact, self.rows, self.sweeps = exact, rows, sweeps
-        self.alpha, self.rate, self.lengths = np.zeros((3, len(self.sign)))
-        squared_lengths(self.sheet, self.trained, np.zeros_like(self.weights), self.lengths)
+        self.alpha, self.rate = np.zeros((2, len(self.sign)))
 
     def work(self, C: float, t: int) -> None:
         for _ in range(self.sweeps):
             order = self.rng.permutation(self.trained)[: self.rows]
             worst = descend(
-                self.sheet, order, self.sign, self.margin, self.cost, self.lengths, C, self.alpha,
-                self.rate, self.weights, self.slope, self.exact,
+                self.sheet, order, self.sign, self.margin, self.cost, C, self.alpha, self.rate,
+                self.weights, self.slope, self.exact,
             )  # fmt: skip
             if worst <= VIOLATION:
                 break

@@ -43,13 +43,18 @@ class Sheet(NamedTuple):
     starts: np.ndarray  # empty if dense
     width: int
     bias: float
+    lengths: np.ndarray  # the squares of them, the constant included
 
     @classmethod
     def of(cls, X: Any, bias: float) -> Sheet:
         if sparse.issparse(X):
-            return cls(X.data, X.indices, X.indptr.astype(np.int64), X.shape[1], bias)
-        none = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
-        return cls(np.ascontiguousarray(X).ravel(), *none, X.shape[1], bias)
+            parts = X.data, X.indices, X.indptr.astype(np.int64)
+        else:
+            none = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+            parts = np.ascontiguousarray(X).ravel(), *none
+        sheet = cls(*parts, X.shape[1], bias, np.empty(X.shape[0]))
+        set_lengths(sheet, np.zeros(X.shape[1] + 1))
+        return sheet
 
 
 @compiled(fastmath=True)
@@ -77,6 +82,15 @@ def add_row(sheet, i, factor, w):
         row = sheet.values[i * sheet.width : (i + 1) * sheet.width]
         for j in range(sheet.width):
             w[j] += factor * row[j]
+
+
+@compiled
+def set_lengths(sheet, scratch):
+    """Find the lengths of all rows; scratch is all zero."""
+    for i in range(sheet.lengths.shape[0]):
+        add_row(sheet, i, 1.0, scratch)
+        sheet.lengths[i] = row_dot(sheet, i, scratch)
+        add_row(sheet, i, -1.0, scratch)
 
 
 @compiled
@@ -244,12 +258,12 @@ class Run:
         place = np.full(self.objective.prepared.n_rows, -1)
         place[rows] = np.arange(len(rows))
         params = {**problem.values, **design.fixed, "C": 1.0}
-        for f in design.folds:
-            fold = problem.folds[f]
-            for c, column in enumerate(problem.columns):
+        for c, column in enumerate(problem.columns):
+            sign, parts = column.target[rows], {k: v[rows] for k, v in column.parts.items()}
+            for f in design.folds:
+                fold = problem.folds[f]
                 if not fold.trains(column):
                     continue
-                sign, parts = column.target[rows], {k: v[rows] for k, v in column.parts.items()}
                 weight = fold.of_column(column)[rows].astype(float)
                 dual = problem.loss.dual(Rows(sign, weight, parts), params)
                 self.home[f, c] = self.method.machine(
