@@ -212,3 +212,14 @@ def test_wrong_arguments_are_named(kind, given):
     ((name, value),) = given.items()
     with pytest.raises(ValueError, match=rf"^{name}={value!r} must be"):
         kind(**given)
+
+
+@pytest.mark.parametrize("kind", [SgdDcd, BilevelSgd])
+def test_who_interrupts_has_the_best_point_so_far(kind):
+    def interrupt(step):
+        if step.iteration == 40:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="was interrupted"):
+        search = searched(kind(watch=interrupt), *make_data(2), max_evals=20)
+    assert 5 < len(search.history_) < 20 and search.score(*make_data(2)) > 0.5
