@@ -37,7 +37,8 @@ def _slopes(Z, weight, target, lower, upper, kink, stiffness, steep, A, D, value
             b = min(max(u, low), high)
             w = weight[i, lane]
             A[i, lane] = w * b
-            D[i, lane] = w * h if (b == u and u != 0) else Z.dtype.type(0)
+            # rows on the corner itself count as beyond it: they may be so after any step
+            D[i, lane] = w * h if (b == u and abs(e) >= k) else Z.dtype.type(0)
             value[lane] += w * (b * (s - b / (2 * h)))
 
 
@@ -74,12 +75,12 @@ def _cotangents(Z, Q, weight, target, lower, upper, kink, stiffness, steep, out)
                 out[1, i] += q
             elif u > upper[i]:
                 out[2, i] += q
-            elif s != 0:
+            elif abs(e) >= kink[i]:
                 q *= stiffness[i]
                 out[4, i] -= q * u
                 q *= steep[lane]
                 out[0, i] += q
-                out[3, i] -= q if s > 0 else -q
+                out[3, i] -= q if e > 0 else -q
 
 
 @compiled
