@@ -105,6 +105,14 @@ def test_the_page_on_klatzer_and_pock_runs():
     assert names["by_class"].estimator.optimiser == "lbfgs"
 
 
+def test_the_page_on_moore_bergeron_and_bennett_runs():
+    names: dict = {}
+    for block in blocks("docs/moore.md"):
+        exec(block, names)
+    costs = names["search"].best_params_["group_cost"]
+    assert min(costs, key=costs.get) == 2
+
+
 def test_the_page_on_measures_runs():
     X, y = make_data(2, n=90)
     names = {"X": X, "y": y}

@@ -7,7 +7,7 @@ import pytest
 from helpers import make_data
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, LinearSVC, LinearSVR
 
 from hypermargin import GradientSearchCV
 from hypermargin.methods import METHODS, Method
@@ -23,9 +23,11 @@ def method(request):
 
 
 def searched(method, estimator=None, **options):
-    X, y = make_data(2, n=80)
+    X, y = make_data(0 if method == "mpec" else 2, n=80)
     options = {"max_evals": 6, "random_state": 0, "cv": 3, **options}
-    estimator = estimator or LinearSVC(loss=LOSSES.get(method, "squared_hinge"))
+    if estimator is None:
+        classifier = LinearSVC(loss=LOSSES.get(method, "squared_hinge"))
+        estimator = LinearSVR() if method == "mpec" else classifier
     search = GradientSearchCV(estimator, RANGES, method=method, **options)
     return search.fit(X, y)
 

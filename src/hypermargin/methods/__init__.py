@@ -7,6 +7,7 @@ from .bilevel_sgd import BilevelSgd
 from .curve import CostCurve
 from .gradient import Descent
 from .grid import Grid, RandomPoints
+from .mpec import Slams
 from .optimisers import Asked, check_optimiser
 from .path import CostPath
 from .penalty import Penalty
@@ -19,6 +20,7 @@ METHODS: dict[str, Method] = {
     "grid": Grid(),
     "random": RandomPoints(),
     "penalty": Penalty(),
+    "mpec": Slams(),
     "sgd-dcd": SgdDcd(),
     "bilevel-sgd": BilevelSgd(),
 }

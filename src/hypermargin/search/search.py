@@ -141,9 +141,10 @@ ends in one of them
     method : str or Method, default="auto"
         How to search.  "gradient" descends on the smooth loss.  "grid" and "random" evaluate points
         of the ranges without gradients, `max_evals` in all.  "penalty" is for linear models of
-        losses without corners, whose weights move together with the hyperparameters.  The others
-        are for linear models of which C (alpha for Ridge) alone is tuned: "curve" evaluates a few
-        values and reads the score at all values between them off interpolated outputs; "path"
+        losses without corners, whose weights move together with the hyperparameters, "mpec" for C
+        and epsilon of linear models of the epsilon-insensitive loss.  The others are for linear
+        models of which C (alpha for Ridge) alone is tuned: "curve" evaluates a few values and reads
+        the score at all values between them off interpolated outputs; "path"
         multiplies C by two, from where all rows are inside their margins until solutions no longer
         change, every fold starting from its last solution, as LIBLINEAR's option -C does; "sgd-dcd"
         and "bilevel-sgd" make stochastic steps of C, for the hinge loss.  "auto" is "curve" where

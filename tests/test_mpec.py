@@ -1,0 +1,77 @@
+"""Successive linear programmes of the bilevel problem: gaps, and where they end."""
+
+import numpy as np
+import pytest
+from helpers import make_data
+from sklearn.svm import SVR, LinearSVC, LinearSVR
+
+from hypermargin import GradientSearchCV, LinearRegressor
+from hypermargin.methods import Method
+from hypermargin.methods.mpec import Programme, Slams
+
+SPACE = {"C": (1e-3, 1e1), "epsilon": (1e-2, 1.0)}
+
+
+def search_by(method, X, y, **options):
+    options = {"cv": 3, "random_state": 0, "scoring": "neg_mean_absolute_error", **options}
+    return GradientSearchCV(LinearSVR(), SPACE, method=method, **options).fit(X, y)
+
+
+class Asked(Method):
+    """Keeps a programme and the point of trained machines."""
+
+    def search(self, objective):
+        self.programme = Programme(objective)
+        theta = objective.space.theta({"C": 0.3, "epsilon": 0.2})
+        visit = self.programme.level.visit(theta, 1e-8, {}, None)
+        self.point = self.programme.start(visit.params, visit.evaluation.state)
+
+
+def test_trained_machines_are_feasible_and_have_no_gap():
+    asked = Asked()
+    search = search_by(asked, *make_data(0))
+    programme, v = asked.programme, asked.point
+    assert np.abs(programme.equal @ v).max() < 1e-9
+    assert (programme.less @ v - programme.right).max() < 1e-9
+    assert 0.0 <= programme.gap(v) < 1e-4 * programme.worth(v)
+    np.testing.assert_allclose(programme.errors @ v, -search.best_score_, rtol=1e-4)
+
+
+def test_the_gradient_of_the_gap():
+    asked = Asked()
+    search_by(asked, *make_data(0, n=20))
+    programme, rng = asked.programme, np.random.default_rng(0)
+    v, d = rng.uniform(size=(2, programme.size))
+    slope = (programme.gap(v + 1e-5 * d) - programme.gap(v - 1e-5 * d)) / 2e-5
+    assert programme.slope(v) @ d == pytest.approx(slope, rel=1e-6)
+    moved = programme.gap(v) + programme.slope(v) @ d + programme.bend(d)
+    assert programme.gap(v + d) == pytest.approx(moved)
+
+
+@pytest.mark.parametrize("stop", ["slams", "ez-slams"])
+@pytest.mark.filterwarnings("ignore:The best")
+def test_it_ends_near_the_best_point_of_a_dense_grid(stop):
+    sets = [(60, 4, 0), (60, 10, 1), (50, 20, 2), (40, 3, 3)]
+    for n, d, seed in sets:
+        X, y = make_data(0, n=n, d=d, seed=seed)
+        ours = search_by(Slams(stop), X, y, max_evals=20)
+        grid = search_by("grid", X, y, max_evals=64)
+        assert -ours.best_score_ <= -1.02 * grid.best_score_, (n, d)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "told", "n"),
+    [
+        (SVR(), "linear models", 60),
+        (LinearSVC(), "linear models", 60),
+        (LinearSVR(loss="squared_epsilon_insensitive"), "linear models", 60),
+        (LinearRegressor(), "C and epsilon", 60),
+        (LinearSVR(), "500 rows at most", 501),
+    ],
+)
+def test_what_it_is_not_for(estimator, told, n):
+    X, y = make_data(2 if isinstance(estimator, LinearSVC) else 0, n=n)
+    groups = {"cost_groups": np.arange(n) % 2} if "C and" in told else {}
+    space = {"C": None, "group_cost": None} if groups else None
+    with pytest.raises(ValueError, match=f"^method='mpec' is for {told}"):
+        GradientSearchCV(estimator, space, method="mpec").fit(X, y, **groups)
