@@ -19,7 +19,8 @@ from sklearn.svm import LinearSVC
 from benchmarks._common import RESULTS, load, measure_each, pyplot, table, timed
 from hypermargin import GradientSearchCV
 from hypermargin.methods import BilevelSgd, SgdDcd
-from hypermargin.methods.stochastic import Step, StochasticSteps
+from hypermargin.methods.sgd_dcd import DualDescent
+from hypermargin.methods.stochastic import Sheet, Step, StochasticSteps
 
 SETS = {
     "breast_cancer_wisconsin": "Cancer",
@@ -46,6 +47,7 @@ WAYS: dict[str, StochasticSteps] = {
     "sgd-dcd": SgdDcd(),
 }
 N_SEEDS = 3
+SWEEPS = 3000  # until machines are trained, for derivatives
 UNTIL_IT_STAYS = ("bilevel SGD", "SGD+DCD")  # ways of which C is also followed until it stays
 PER_CELL = 3  # columns of a cell of connect4: blank, o, x
 
@@ -127,6 +129,37 @@ def curve(name: str, seeds: int, seconds: Callable[[], list[float]]) -> list[dic
     return rows
 
 
+def at(X: np.ndarray, y: np.ndarray, C: float, exact: bool) -> tuple[float, float]:
+    """Return the hinge loss of validation rows and its derivative by log C, trained to the end."""
+    sheet, ones = Sheet.of(X, 1.0), np.ones(len(y))
+    loss = slope = 0.0
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+        cost = np.zeros(len(y))
+        cost[train] = 1.0
+        machine = DualDescent(exact, None, 1, sheet, y.astype(float), cost, ones, test, ones[test])
+        for _ in range(SWEEPS):
+            machine.work(C, 1)
+        machine.validate()
+        loss += float(np.maximum(0.0, 1.0 - y[test] * machine.outputs).sum())
+        slope += machine.derivative(draws=False)
+    return loss / len(y), C * slope / len(y)
+
+
+def slopes() -> list[dict[str, Any]]:
+    """Return derivatives by log C: exact, as eq. (23) has them, and differences over 10 %."""
+    rows = []
+    for name in ("breast_cancer_wisconsin", "diabetes", "heart", "ionosphere"):
+        X, y = prepared(name)
+        for C in (0.01, 0.1, 1.0, 10.0):
+            (_, exact), (_, printed) = (at(X, y, C, is_exact) for is_exact in (True, False))
+            up, down = (at(X, y, C * factor, True)[0] for factor in (1.05, 1.0 / 1.05))
+            difference = (up - down) / (2.0 * np.log(1.05))
+            rows.append(
+                {"set": name, "C": C, "exact": exact, "printed": printed, "difference": difference}
+            )
+    return rows
+
+
 def n_draws(name: str, seeds: int) -> int:
     return 1 if name == "connect4" else seeds  # the largest set
 
@@ -149,6 +182,7 @@ def run(quick: bool, only: str | None = None) -> dict[str, Any]:
             tasks[f"{theirs}, {label}"] = partial(kept, name, label)
         seconds = partial(done.__getitem__, name)
         tasks[f"{theirs}, curve"] = partial(curve, name, n_draws(name, seeds), seconds)
+    tasks["slopes"] = slopes
     search(*_tiny(), SgdDcd(), max_evals=1)  # compiles
     search(*_tiny(), SgdDcd(jacobian="paper"), max_evals=1)
     results = measure_each("jiang", tasks, quick, only)
@@ -190,6 +224,8 @@ def report(results: dict[str, Any]) -> str:
     header += ["the paper's accuracy", "C", "s"]
     lines = []
     for label, rows in results.items():
+        if label == "slopes":
+            continue
         theirs, way = label.split(", ", 1)
         if way == "curve":
             whole = f"{mean(rows, 'whole'):.2f} in {mean(rows, 'seconds'):.1f} s"
@@ -206,7 +242,11 @@ def report(results: dict[str, Any]) -> str:
             line += [f"{mean(rows, 'trained', part):.2f}"] if part == "150" else []
         known = PAPER[theirs].get(way)
         lines.append(line + ([f"{value:g}" for value in known] if known else [""] * 3))
-    return "\n\n".join([table(header, lines), *checks(results)])
+    found = [table(header, lines), *checks(results)]
+    if rows := results.get("slopes"):
+        numbers = [[f"{v:.4g}" if k != "set" else v for k, v in row.items()] for row in rows]
+        found.append(table(["set", "C", "exact dF / dlog C", "eq. (23)", "differences"], numbers))
+    return "\n\n".join(found)
 
 
 def checks(results: dict[str, Any]) -> list[str]:
