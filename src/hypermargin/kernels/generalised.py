@@ -20,7 +20,7 @@ from .pairs import ABSOLUTE, FAST, LOG_2, POWER, POWER_LOG, feature_sums, pair_s
 from .points import Points
 from .stationary import Stationary, by_width, factor_of, measured_error, middle_of
 
-LEAST = 0.3  # of q and p; what is less hardly tells rows apart that are not equal
+LEAST_POWER = 0.3  # of q and p; what is less hardly tells rows apart that are not equal
 
 
 class GeneralisedGaussian(Stationary):
@@ -143,7 +143,7 @@ class GeneralisedGaussian(Stationary):
         if name == "q":
             most = 2.0 if self.p is None else self.p
             # (on a logarithmic scale searches end at slightly worse points)
-            return Dimension(min(LEAST, most / 2), most, "linear", whole=True)
+            return Dimension(min(LEAST_POWER, most / 2), most, "linear", whole=True)
         if name == "roundness":  # at q = 2 it is of no account: what is round is there as well
             return Dimension(0.0, 1.0, "linear", usual=(0.0, 0.3), whole=True)
         found = super().dimension(name, points)

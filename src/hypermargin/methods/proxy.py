@@ -25,11 +25,11 @@ from .optimisers import Enough, ValueAndGrad, choose_optimiser, lbfgs
 
 PARTS = 5, 3  # most parts that are held out in turn, and where many rows are to be learned from
 ROWS = 500, 1250, 2.5  # to learn from: at least, at most, and for each width
-MOST_HELD = 4000  # rows to hold out
+MOST_HELD_OUT = 4000  # rows to hold out
 RIDGES = 1e-6, 1e2  # for kernels whose values are about one
 RIDGE = 0.1  # to begin with
 WORTH = 0.1  # a step that gains less, in standard errors of the loss, is the last one
-LEAST = 1e-12  # loss that is told from none
+LEAST_LOSS = 1e-12  # loss that is told from none
 DRAWS = 100  # of the rows, for the standard error of a difference
 
 
@@ -73,7 +73,7 @@ def _part(
     test = test[(weight[test] == 0.0) & (objective.weight[test] > 0.0)]
     train = np.intersect1d(np.flatnonzero(weight), design.rows)
     train = _some(train, targets, n_rows, rng)
-    test = _some(test, targets, MOST_HELD, rng)
+    test = _some(test, targets, MOST_HELD_OUT, rng)
     for rows in (train, test):
         if len(rows) < 2 or not objective.weight[rows].any() or not _is_defined(objective, rows):
             return None
@@ -249,7 +249,7 @@ class Proxy:
         def ratio(at: np.ndarray) -> float:
             rows, weight = held[at], self.objective.weight[held[at]]
             losses = [self.loss(out[at], rows, weight)[0] for out in (before, after)]
-            one, other = np.maximum(losses, LEAST)
+            one, other = np.maximum(losses, LEAST_LOSS)
             return float(np.log(one / other))
 
         drawn = [

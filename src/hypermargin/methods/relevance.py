@@ -18,10 +18,10 @@ from .asking import Answer
 from .objective import Objective
 from .proxy import Proxy
 
-DRAWS = 30  # of the rows, for a standard error that some features more or less depend on
+DROP_DRAWS = 30  # of the rows, for a standard error that some features more or less depend on
 PAIRS = 300  # most rows that a feature is exchanged in, or between which kernels are compared
 WORK = 2e9  # operations that exchanging all features may take in a part; fewer rows take less
-MANY = 2000  # features that are too many to exchange one by one
+MANY_FEATURES = 2000  # features that are too many to exchange one by one
 
 
 def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
@@ -75,7 +75,7 @@ def columns_of(proxy: Proxy) -> list[np.ndarray]:
 def exchanged(proxy: Proxy, z: np.ndarray) -> np.ndarray:
     """Return how much outputs change with every feature, as a share of all of them."""
     X, columns = proxy.points.X, columns_of(proxy)
-    if sparse.issparse(X) or len(columns) > MANY:
+    if sparse.issparse(X) or len(columns) > MANY_FEATURES:
         return as_share(slopes(proxy, z))
     most = WORK / (len(columns) * len(proxy.machine.points) * X.shape[1])
     at = np.linspace(0, len(X) - 1, int(np.clip(most, 20, min(PAIRS, len(X))))).astype(int)
@@ -128,7 +128,7 @@ def n_droppable(answer: Answer, parts: list[np.ndarray]) -> int:
             proxy.objective.budget.check()
             less = point.copy()
             less[order[:count]] = proxy.bounds[order[:count], 0]
-            gain, error = proxy.gain(full, proxy.outputs(less), DRAWS)
+            gain, error = proxy.gain(full, proxy.outputs(less), DROP_DRAWS)
             gains.append(gain)
             errors.append(error)
         gain, error = answer.pooled(gains, errors)

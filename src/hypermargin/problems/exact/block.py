@@ -20,7 +20,7 @@ PATIENCE = 100  # pairs per row before gaps are asked to shrink; libsvm never st
 SINGULAR = 6_000  # free rows of all rounds on singular blocks that count as one
 LIFT = 1e-10  # on the diagonal of a block that is singular, in units of it
 LOOK_PAIRS = 20  # per row, that a look makes at most
-INSIDE = 0.5  # pairs that take as long as an interior-point method, per row squared
+PAIRS_OF_INTERIOR = 0.5  # pairs that take as long as an interior-point method, per row squared
 POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
 
 
@@ -77,7 +77,9 @@ class Block:
         chunk = min(CHUNK, NEWTON_EVERY * len(self.beta))
         progress = Progress(PATIENCE * len(self.beta))
         since_newton, wait, before = 0, NEWTON_EVERY * len(self.beta), np.inf
-        inside: float = INSIDE * len(self.beta) ** 2  # who waits that long loses half the time
+        inside: float = (
+            PAIRS_OF_INTERIOR * len(self.beta) ** 2
+        )  # who waits that long loses half the time
         while True:
             made, gap = smo(
                 self.K, self.diag, dual.ridge, self.beta, self.r,
