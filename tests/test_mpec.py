@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers import make_data
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR, LinearSVC, LinearSVR
 
 from hypermargin import GradientSearchCV, LinearRegressor
@@ -75,3 +76,17 @@ def test_what_it_is_not_for(estimator, told, n):
     space = {"C": None, "group_cost": None} if groups else None
     with pytest.raises(ValueError, match=f"^method='mpec' is for {told}"):
         GradientSearchCV(estimator, space, method="mpec").fit(X, y, **groups)
+
+
+def test_folds_that_are_too_many_are_refused():
+    X, y = make_data(0, n=80)
+    with pytest.raises(ValueError, match=r"^method='mpec' is for 500 rows in 10 folds at most"):
+        search_by("mpec", X, y, cv=80, scoring="neg_mean_absolute_error")
+
+
+@pytest.mark.filterwarnings("ignore:The best")
+def test_the_time_ends_a_programme():
+    X, y = make_data(0, n=300, d=10)
+    with pytest.warns(ConvergenceWarning, match="time_budget"):
+        search = search_by("mpec", X, y, time_budget=0.7)
+    assert np.isfinite(search.best_score_)

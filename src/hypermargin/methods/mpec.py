@@ -34,7 +34,7 @@ from .base import Curve, Method
 from .gradient import Descent, nested_rows
 from .objective import Objective, SearchEnded
 
-MOST_ROWS = 500
+MOST_ROWS, MOST_FOLDS = 500, 10  # programmes of more take minutes each
 STEPS = {"slams": (1e-4, 200), "ez-slams": (1e-2, 20)}  # least relative gain of a step; most steps
 PENALTY = 10.0  # a gap as large as a machine's objective costs so many errors
 
@@ -57,6 +57,12 @@ class Slams(Method):
         return None
 
     def search(self, objective: Objective) -> Curve | None:
+        n_rows, n_folds = objective.prepared.n_rows, len(objective.prepared.splits)
+        if n_rows * n_folds > MOST_ROWS * MOST_FOLDS:
+            raise ValueError(
+                f"method='mpec' is for {MOST_ROWS} rows in {MOST_FOLDS} folds at most, of {n_rows} "
+                f"in {n_folds}; use method='gradient'."
+            )
         gradient = Descent()
         rows = nested_rows(objective.prepared, gradient.schedule, objective.rng)
         for start in gradient.look(objective.on(rows[0]), False)[:2]:
@@ -229,7 +235,10 @@ class Programme:
         found = linprog(
             costs, self.less, self.right, self.equal, np.zeros(self.equal.shape[0]),
             np.column_stack([low, high]), method="highs",
+            options={"time_limit": self.objective.budget.left},
         )  # fmt: skip
+        if self.objective.budget.expired():
+            raise SearchEnded
         if found.x is None:
             raise FloatingPointError(f"a linear programme of method='mpec' failed: {found.message}")
         return found.x
