@@ -223,6 +223,28 @@ def test_scikit_learns_machines_have_scaled_features(machine, wrapped, n):
         np.testing.assert_allclose(theirs.predict(X), ours.predict(X), atol=0.05)
 
 
+def test_a_given_matrix_is_one_wherever_it_is_given():
+    X, y = make_data(2, n=60)
+    K = rbf_kernel(X, gamma=0.3)
+    named, given = (KernelSVC(kernel=k) for k in ("precomputed", Precomputed()))
+    expected = cross_val_score(named, K, y, cv=3)
+    np.testing.assert_array_equal(cross_val_score(given, K, y, cv=3), expected)
+    several = KernelSVC(kernel=Precomputed(columns=slice(0, 60)) + RBF(columns=slice(60, None)))
+    several.fit(np.hstack([K, X]), y)
+    lopsided = np.triu(K)
+    for model, matrix in ((given, K[:50]), (given, lopsided), (several, np.hstack([lopsided, X]))):
+        with pytest.raises(ValueError, match=r"must be (a square|symmetric)"):
+            model.fit(matrix, y[: len(matrix)])
+
+
+def test_a_sum_that_is_not_positive_definite_is_searched():
+    X, y = make_data(2, n=60)
+    far = -((X[:, None] - X) ** 2).sum(axis=2)
+    both = Precomputed(columns=slice(0, 60)) + Precomputed(columns=slice(60, 120))
+    search = GradientSearchCV(KernelSVC(kernel=both), cv=3, max_evals=10)
+    assert search.fit(np.hstack([far, rbf_kernel(X)]), y).best_score_ > 0.5
+
+
 def test_what_is_wrong_is_said_in_a_sentence():
     X, y = make_data(2, n=40)
     for kernel, message in (
@@ -233,11 +255,17 @@ def test_what_is_wrong_is_said_in_a_sentence():
         (Sum([("a", RBF()), ("b", RBF())], weights=[1.0, -1.0]), "must be positive"),
         (RBF(gamma=[1.0, 2.0]), "one for each of the"),
         (FunctionKernel(cauchy, {"gamma": -1.0}), "must be positive"),
+        (FunctionKernel("cauchy", {"gamma": 1.0}), "give a function"),
+        (GaussianProcessKernel("rbf"), "give one of sklearn"),
+        (RBF(gamma=-1.0), "gamma=-1.0 of RBF must be positive"),
+        (RBF(gamma="sclae") + Linear(), "must be 'scale' or a number"),
+        (Laplacian(ard="maybe"), "ard='maybe' of Laplacian"),
+        (Polynomial(2.5), "degree=2.5 of Polynomial must be an integer"),
         (FunctionKernel(lambda X, Z: np.ones(3)), "an entry for each pair"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             KernelSVC(kernel=kernel).fit(X, y)
-    with pytest.raises(ValueError, match="ard='some' of kernel__gamma must be"):
+    with pytest.raises(ValueError, match="ard='some' of RBF must be"):
         GradientSearchCV(KernelSVC(kernel=RBF(ard="some"))).fit(X, y)
     with pytest.raises(ValueError, match="there are"):
         GradientSearchCV(KernelSVC(kernel=RBF(ard=["a", "b"]))).fit(X, y)
@@ -250,6 +278,10 @@ def test_what_is_wrong_is_said_in_a_sentence():
             cauchy, {"gamma": 0.5}, product=lambda X, Z, M, gamma: {"gamma": 1.0}
         )
         check_kernel(wrong, X)
+    with pytest.raises(ValueError, match="is not symmetric"):
+        check_kernel(FunctionKernel(lambda X, Z: X[:, :1] + 0 * Z[:, 0]), X)
+    with pytest.raises(ValueError, match="'kernel' parameter of SVC must be"):
+        GradientSearchCV(SVC(kernel="auto"), error_score="raise").fit(X, y)
     assert isinstance(RBF() * RBF(), Product)
 
 

@@ -171,7 +171,7 @@ def test_an_estimator_that_cannot_be_differentiated_is_named_with_those_that_can
     refused(quick(estimator), *binary, word, r"\bSVC\b", r"\bSVR\b", r"\bKernelRidge\b")
 
 
-@pytest.mark.parametrize("kernel", ["chi2", "cosine", lambda a, b: 1.0])
+@pytest.mark.parametrize("kernel", ["additive_chi2", "cosine", lambda a, b: 1.0])
 def test_a_kernel_that_cannot_be_differentiated_is_named_with_those_that_can(regression, kernel):
     search = quick(KernelRidge(kernel=kernel), {"alpha": (0.1, 1.0)})
     refused(search, *regression, "kernel", "rbf", "poly")

@@ -19,7 +19,9 @@ from sklearn.utils.validation import (
 
 from .._core.space import Labels, Params
 from ..kernels.base import Kernel
+from ..kernels.compose import Composite, OnColumns
 from ..kernels.points import Points
+from ..kernels.precomputed import Precomputed
 from ..problems.exact.smo import HUGE
 from .base import Targets
 from .model import Model
@@ -120,11 +122,11 @@ def _check_data(model: Model, X: Any, y: Any) -> tuple[Any, Any]:
         y_numeric=numeric,
         estimator=model.machine,
     )
-    if is_precomputed(model):
-        check_square(X)
     check_size("X", X, LARGEST)
     if not linear:
-        model.adapter.kernel_on(given).check(Points.of(X))
+        kernel = model.adapter.kernel_on(given)
+        check_matrices(kernel, X)
+        kernel.check(Points.of(X))
     if numeric:
         check_size("y", y, _largest_target(model))
     return X, y
@@ -150,7 +152,26 @@ def check_size(name: str, values: Any, most: float) -> None:
 
 
 def is_precomputed(model: Model) -> bool:
-    return getattr(model.machine, "kernel", None) == "precomputed"
+    """Whether X is a kernel matrix, and nothing but one."""
+    return is_pairwise(getattr(model.machine, "kernel", None))
+
+
+def is_pairwise(kernel: Any) -> bool:
+    """Whether X of a kernel, or of its name, is a kernel matrix, and nothing but one."""
+    if isinstance(kernel, Precomputed):
+        return kernel.columns is None
+    return isinstance(kernel, str) and kernel == "precomputed"
+
+
+def check_matrices(kernel: Kernel, X: Any) -> None:
+    """Say so if a kernel matrix in X is none."""
+    if isinstance(kernel, Composite):
+        for _, part in kernel.checked():
+            check_matrices(part, X)
+    elif isinstance(kernel, OnColumns) and isinstance(kernel.kernel, Precomputed):
+        check_square(X[:, kernel.numbers])
+    elif isinstance(kernel, Precomputed):
+        check_square(X)
 
 
 def check_square(K: Any) -> None:

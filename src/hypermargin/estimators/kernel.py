@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from .._core.budget import Budget, Effort, Workers
 from .._core.space import Params
 from ..adapters.base import Targets
-from ..adapters.input import check_square, check_widths
+from ..adapters.input import check_matrices, check_widths, is_pairwise
 from ..adapters.kernel import KernelSVCAdapter, KernelSVRAdapter
 from ..adapters.model import register
 from ..kernels import KERNELS
@@ -52,8 +52,8 @@ class _KernelMachine(Machine):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
     def _begin(self, X: Any) -> None:
@@ -64,8 +64,7 @@ class _KernelMachine(Machine):
         """Train one machine per column, and keep the rows that any of them needs."""
         if not COSTS[0] <= self.C <= COSTS[1]:
             raise ValueError(f"C={self.C!r} must be between {COSTS[0]} and {COSTS[1]}.")
-        if self.kernel == "precomputed":
-            check_square(X)
+        check_matrices(self._kernel, X)
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         adapter, points, targets = self._adapter(self), Points.of(X), targets.in_groups(cost_groups)
         self._check_weight(weight, targets)

@@ -53,7 +53,10 @@ def make_kernel(name: Any, degree: float) -> Kernel:
         return name
     name = "rbf" if isinstance(name, str) and name == "auto" else name  # it is for searches
     if not isinstance(name, str) or name not in KERNELS:
-        raise ValueError(f"kernel={name!r} cannot be differentiated; use one of {sorted(KERNELS)}.")
+        raise ValueError(
+            f"kernel={name!r} cannot be differentiated; use one of {sorted(KERNELS)}, or one of "
+            "hypermargin.kernels (GaussianProcessKernel and FunctionKernel take others)."
+        )
     return Polynomial(degree) if name == "poly" else KERNELS[name]()
 
 

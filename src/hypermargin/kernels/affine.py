@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -133,6 +134,11 @@ class Polynomial(_Affine):
         self.gamma = gamma
         self.coef0 = coef0
         self.columns = columns
+
+    def values(self) -> Params:
+        if not isinstance(self.degree, Integral) or self.degree < 0:
+            raise ValueError(f"degree={self.degree!r} of Polynomial must be an integer from 0 on.")
+        return super().values()
 
     def link(self, t: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         return np.power(t, self.degree, out=out)

@@ -12,6 +12,7 @@ their values: one kernel serves many points of a search.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,10 +54,27 @@ class Kernel(BaseEstimator):
     hyperparameters: tuple[str, ...] = ()
     widths: tuple[str, ...] = ()  # those that may have an entry for each feature
     definite: bool = True  # whether its matrices have no eigenvalue below zero
+    positive: tuple[str, ...] = ("gamma", "alpha", "q")  # those that must be
 
     def values(self) -> Params:
-        """Return what hyperparameters are set to; those that are read off the data are strings."""
-        return {n: getattr(self, n) for n in self.hyperparameters if hasattr(self, n)}
+        """Return what hyperparameters are set to, or say what is wrong with them.
+
+        Those that are read off the data are strings.
+        """
+        found = {n: getattr(self, n) for n in self.hyperparameters if hasattr(self, n)}
+        kind, ard = type(self).__name__, getattr(self, "ard", False)
+        for name, value in found.items():
+            if isinstance(value, str) and value != "scale":
+                raise ValueError(f"{name}={value!r} of {kind} must be 'scale' or a number.")
+            if (
+                name in self.positive
+                and isinstance(value, Real)
+                and not 0.0 < float(value) < np.inf
+            ):
+                raise ValueError(f"{name}={value!r} of {kind} must be positive and finite.")
+        if isinstance(ard, str) and ard != "always":
+            raise ValueError(f"ard={ard!r} of {kind} must be False, True, 'always' or groups.")
+        return found
 
     def read_off(self, name: str, points: Points) -> float:
         """Return a hyperparameter that is not set to a number, for these training rows."""

@@ -125,6 +125,11 @@ class GaussianProcessKernel(_Outside):
         return "always" if name in self.widths else False
 
     def values(self) -> Params:
+        if not hasattr(self.kernel, "hyperparameters"):
+            raise TypeError(
+                f"GaussianProcessKernel has kernel={self.kernel!r}; give one of "
+                "sklearn.gaussian_process.kernels."
+            )
         own = self.kernel.get_params()
         return {name: own[h.name] for name, h in self._tuned.items()}
 
@@ -223,6 +228,11 @@ class FunctionKernel(_Outside):
         return self
 
     def values(self) -> Params:
+        if not callable(self.function) or not isinstance(self.params or {}, Mapping):
+            raise TypeError(
+                f"FunctionKernel has function={self.function!r} and params={self.params!r}; give a "
+                "function, and a dict of its hyperparameters."
+            )
         values = dict(self.params or {})
         for name, value in values.items():
             if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
@@ -283,6 +293,8 @@ def check_kernel(kernel: Kernel, X: Any, tol: float = 1e-4) -> float:
     >>> check_kernel(RBF(), np.random.default_rng(0).normal(size=(20, 3))) < 1e-6
     True
     """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel={kernel!r} must be a Kernel.")
     given = np.asarray(X, dtype=float)[:200]
     kernel, points = bound(kernel, given), Points.of(given)
     values = kernel.values()
@@ -295,7 +307,10 @@ def check_kernel(kernel: Kernel, X: Any, tol: float = 1e-4) -> float:
         return total(M, kernel.block(placed, placed, at))
 
     placed, worst = kernel.at(points, params), 0.0
-    found = kernel.pullback(placed, placed, kernel.block(placed, placed, params), M, params)
+    K = kernel.block(placed, placed, params)
+    if not np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * float(np.abs(K).max())):
+        raise ValueError(f"{type(kernel).__name__} is not symmetric: K(x, z) must be K(z, x).")
+    found = kernel.pullback(placed, placed, K, M, params)
     for name, value in params.items():
         flat = np.atleast_1d(np.asarray(value, dtype=float))
         slopes = np.zeros(len(flat))

@@ -112,7 +112,10 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
         loss, best = proxy.one_width()
         proxy.penalty = standard_error(objective, loss, len(held.train))
         each = proxy.each_width([best, proxy.bold()], TRIAL, MOST)
-        before, after = proxy.outputs(best), proxy.outputs(each)
+        try:
+            before, after = proxy.outputs(best), proxy.outputs(each)
+        except FloatingPointError:  # a kernel that is not positive definite has no such machine
+            continue
         gain, error = proxy.gain(before, after)
         answer.over_chance.append(proxy.over_chance(after))
         answer.proxies.append(proxy)

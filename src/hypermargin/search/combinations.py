@@ -19,7 +19,7 @@ from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.folds import Split, trainable
 from ..adapters.input import check_inputs, check_threshold, features_of, split_params
-from ..adapters.model import EACH, PER_FEATURE, Model, NoAdapter, read_model
+from ..adapters.model import ADAPTERS, EACH, PER_FEATURE, Model, NoAdapter, read_model
 from ..adapters.prepare import Prepared, default_dimensions
 from ..kernels import CHOICES
 from ..methods import AUTOMATIC, METHODS, Method, read_method
@@ -200,7 +200,8 @@ def _with_kernels(estimator: Any, parts: list[tuple[dict, dict]]) -> list[tuple[
         while isinstance(machine, Pipeline):
             prefix, machine = prefix + machine.steps[-1][0] + "__", machine.steps[-1][1]
         asked = getattr(machine, "kernel", None)
-        if not isinstance(asked, str) or asked != "auto":
+        ours = any(kind.holds_widths and isinstance(machine, kind.estimator) for kind in ADAPTERS)
+        if not ours or not isinstance(asked, str) or asked != "auto":
             found.append((listed, ranges))
             continue
         kept = {n: r for n, r in ranges.items() if n != f"{prefix}gamma" or r is not None}
