@@ -203,7 +203,7 @@ def test_scikit_learns_machines_have_scaled_features(machine, wrapped, n):
     weight = np.where(X[:, 0] > 0, 1.0, 2.0)
 
     def search(model, space):
-        return GradientSearchCV(model, space, cv=3, random_state=0, max_evals=12)
+        return GradientSearchCV(model, space, cv=3, random_state=0, max_evals=6)
 
     if wrapped:
         name = f"pipeline__{machine.__name__.lower()}__"

@@ -54,7 +54,7 @@ class Kernel(BaseEstimator):
     hyperparameters: tuple[str, ...] = ()
     widths: tuple[str, ...] = ()  # those that may have an entry for each feature
     definite: bool = True  # whether its matrices have no eigenvalue below zero
-    positive: tuple[str, ...] = ("gamma", "alpha", "q")  # those that must be
+    positive: tuple[str, ...] = ("gamma", "alpha")  # those that must be
 
     def values(self) -> Params:
         """Return what hyperparameters are set to, or say what is wrong with them.
