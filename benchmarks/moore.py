@@ -68,7 +68,7 @@ def tuned(sample: tuple[np.ndarray, ...], method: str, model: str) -> dict[str, 
     )
     begun = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # points on a bound
         search.fit(X, y, cost_groups=lonely(X))
     seconds = time.perf_counter() - begun
     error = float(np.mean((search.predict(X_test) - y_test) ** 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.base import is_classifier
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import check_scoring
@@ -143,6 +144,17 @@ def central_difference(f, x: float, h: float = 1e-4) -> float:
     wide = (f(x + step) - f(x - step)) / (2 * step)
     narrow = (f(x + step / 2) - f(x - step / 2)) / step
     return (4 * narrow - wide) / 3
+
+
+def assert_loss_gradient(loss, at, h: float = 1e-5, rel: float = 1e-5, near: float = 1e-7):
+    """Compare the gradient of a CrossValidationLoss at a vector with central differences."""
+    _, gradient = loss.value_and_grad(at)
+    for k in range(len(at)):
+
+        def f(z, k=k):
+            return loss(np.where(np.arange(len(at)) == k, z, at))
+
+        assert gradient[k] == pytest.approx(central_difference(f, at[k], h), rel=rel, abs=near)
 
 
 def assert_gradient(problem: Differentiated, params: dict, rtol: float = 1e-5, h: float = 1e-4):

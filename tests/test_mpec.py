@@ -90,3 +90,8 @@ def test_the_time_ends_a_programme():
     with pytest.warns(ConvergenceWarning, match="time_budget"):
         search = search_by("mpec", X, y, time_budget=0.7)
     assert np.isfinite(search.best_score_)
+
+
+def test_an_unknown_stop_is_refused():
+    with pytest.raises(ValueError, match="stop='x' must be one of"):
+        Slams("x")

@@ -43,6 +43,8 @@ class Slams(Method):
     """Successive linearisation of the bilevel programme; ``"ez-slams"`` stops sooner."""
 
     def __init__(self, stop: str = "slams"):
+        if stop not in STEPS:
+            raise ValueError(f"stop={stop!r} must be one of {list(STEPS)}.")
         self.stop = stop
 
     def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:
