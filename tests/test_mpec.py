@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from helpers import make_data
+from scipy.optimize import LinearConstraint
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR, LinearSVC, LinearSVR
 
 from hypermargin import GradientSearchCV, LinearRegressor
-from hypermargin.methods import Method
-from hypermargin.methods.mpec import Programme, Slams
+from hypermargin.methods import Method, Mpec, interior
+from hypermargin.methods.interior import relaxed
+from hypermargin.methods.mpec import Programme
 
 SPACE = {"C": (1e-3, 1e1), "epsilon": (1e-2, 1.0)}
 
@@ -21,8 +23,10 @@ def search_by(method, X, y, **options):
 class Asked(Method):
     """Keeps a programme and the point of trained machines."""
 
+    box = None
+
     def search(self, objective):
-        self.programme = Programme(objective)
+        self.programme = Programme(objective, self.box)
         theta = objective.space.theta({"C": 0.3, "epsilon": 0.2})
         visit = self.programme.level.visit(theta, 1e-8, {}, None)
         self.point = self.programme.start(visit.params, visit.evaluation.state)
@@ -49,13 +53,14 @@ def test_the_gradient_of_the_gap():
     assert programme.gap(v + d) == pytest.approx(moved)
 
 
-@pytest.mark.parametrize("stop", ["slams", "ez-slams"])
+@pytest.mark.parametrize("solver", ["slams", "ez-slams", "ipopt"])
 @pytest.mark.filterwarnings("ignore:The best")
-def test_it_ends_near_the_best_point_of_a_dense_grid(stop):
-    sets = [(60, 4, 0), (60, 10, 1), (50, 20, 2), (40, 3, 3)]
-    for n, d, seed in sets:
+def test_it_ends_near_the_best_point_of_a_dense_grid(solver):
+    if solver == "ipopt":
+        pytest.importorskip("casadi")
+    for n, d, seed in [(60, 4, 0), (60, 10, 1), (50, 20, 2), (40, 3, 3)]:
         X, y = make_data(0, n=n, d=d, seed=seed)
-        ours = search_by(Slams(stop), X, y, max_evals=20)
+        ours = search_by(Mpec(solver), X, y, max_evals=20)
         grid = search_by("grid", X, y, max_evals=64)
         assert -ours.best_score_ <= -1.02 * grid.best_score_, (n, d)
 
@@ -92,6 +97,47 @@ def test_the_time_ends_a_programme():
     assert np.isfinite(search.best_score_)
 
 
-def test_an_unknown_stop_is_refused():
-    with pytest.raises(ValueError, match="stop='x' must be one of"):
-        Slams("x")
+@pytest.mark.parametrize("given", [{"solver": "x"}, {"box": -1.0}, {"box": "1"}])
+def test_wrong_arguments_are_named(given):
+    ((name, value),) = given.items()
+    with pytest.raises(ValueError, match=f"^{name}={value!r} must be"):
+        Mpec(**given)
+
+
+def test_without_casadi_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(interior.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"needs casadi.*pip install 'hypermargin\[mpec\]'\.$"):
+        search_by(Mpec("ipopt"), *make_data(0))
+
+
+@pytest.mark.parametrize("solver", ["slams", "ipopt"])
+def test_weights_stay_in_their_box(solver):
+    if solver == "ipopt":
+        pytest.importorskip("casadi")
+    asked = Asked()
+    asked.box = 0.3
+    search_by(asked, *make_data(0, n=40, d=3))
+    programme, v = asked.programme, asked.point
+    if solver == "ipopt":
+        found = relaxed(programme)(v, 0.1 * programme.worths(v))
+    else:
+        found = programme.best_vertex(programme.errors)
+    weights = np.concatenate([found[places[0][:-1]] for places in programme.places])
+    started = np.concatenate([v[places[0][:-1]] for places in programme.places])
+    assert np.abs(weights).max() <= 0.3 < np.abs(started).max()
+
+
+def test_the_time_ends_an_interior_point_method():
+    pytest.importorskip("casadi")
+    X, y = make_data(0, n=200, d=10)
+    with pytest.warns(ConvergenceWarning, match="time_budget"):
+        search = search_by(Mpec("ipopt"), X, y, time_budget=1.0)
+    assert np.isfinite(search.best_score_)
+
+
+def test_an_interior_point_method_meets_constraints():
+    pytest.importorskip("casadi")
+    given = {("C", "epsilon"): LinearConstraint([1.0, 1.0], ub=0.1)}
+    search = search_by(Mpec("ipopt"), *make_data(0, n=40, d=3), constraints=given)
+    at = [record["params"] for record in search.history_]
+    assert max(one["C"] + one["epsilon"] for one in at) <= 0.1

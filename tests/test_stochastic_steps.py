@@ -205,7 +205,7 @@ def test_steps_that_diverge_end_with_a_warning():
     [
         (SgdDcd, {"jacobian": "none"}), (SgdDcd, {"rows": 0}), (SgdDcd, {"iterations": 0}),
         (SgdDcd, {"step": -1.0}), (BilevelSgd, {"inner_step": np.inf}),
-        (BilevelSgd, {"iterations": 1.5}),
+        (BilevelSgd, {"iterations": 1.5}), (SgdDcd, {"watch": 3}),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named(kind, given):

@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from .budget import cached
+from .region import Region
 
 # Values of hyperparameters by the problem's names: floats, and arrays over all entries.
 Params = dict[str, Any]
+
+MORE = 8  # times as many places are drawn where some of them do not meet constraints
 
 
 def same(one: Params, other: Params) -> bool:
@@ -298,9 +301,13 @@ class Tied:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The continuous hyperparameters of one search, in a fixed order."""
+    """The continuous hyperparameters of one search, in a fixed order.
+
+    `region` is what linear constraints leave of it, None if there are none.
+    """
 
     hyperparameters: tuple[Hyperparameter, ...] = ()
+    region: Region | None = None
 
     def __len__(self) -> int:
         return len(self.dimensions)
@@ -408,7 +415,11 @@ class Space:
     def drift(self, theta: np.ndarray, ratio: float) -> np.ndarray:
         """Move a point found on few rows to where it should be on `ratio` times as many."""
         drift = np.array([d.drift for d in self.dimensions])
-        return np.clip(theta + drift * np.log(ratio), *self.bounds.T)
+        return self.nearest(theta + drift * np.log(ratio))
+
+    def nearest(self, theta: np.ndarray) -> np.ndarray:
+        """Return the nearest point within the bounds that meets the constraints."""
+        return np.clip(theta, *self.bounds.T) if self.region is None else self.region.nearest(theta)
 
     def on_bound(self, params: Params) -> list[tuple[str, float, float]]:
         """Return what sits on its bound, to within a thousandth of a unit: name, value, bound.
@@ -439,5 +450,8 @@ def lattice(space: Space, n_points: int, whole: bool = False) -> Iterator[np.nda
         yield np.empty(0)
         return
     low, high = (space.bounds if whole else space.first_look).T
-    unit = qmc.Halton(len(space), scramble=False).random(n_points + 1)[1:]
-    yield from low + unit[np.argsort(unit[:, 0], kind="stable")] * (high - low)
+    drawn = n_points if space.region is None else MORE * n_points
+    places = low + qmc.Halton(len(space), scramble=False).random(drawn + 1)[1:] * (high - low)
+    if space.region is not None:
+        places = space.region.spread(places, n_points)
+    yield from places[np.argsort(places[:, 0], kind="stable")]

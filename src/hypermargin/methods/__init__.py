@@ -7,7 +7,7 @@ from .bilevel_sgd import BilevelSgd
 from .curve import CostCurve
 from .gradient import Descent
 from .grid import Grid, RandomPoints
-from .mpec import Slams
+from .mpec import Mpec
 from .optimisers import Asked, check_optimiser
 from .path import CostPath
 from .penalty import Penalty
@@ -20,7 +20,7 @@ METHODS: dict[str, Method] = {
     "grid": Grid(),
     "random": RandomPoints(),
     "penalty": Penalty(),
-    "mpec": Slams(),
+    "mpec": Mpec(),
     "sgd-dcd": SgdDcd(),
     "bilevel-sgd": BilevelSgd(),
 }
@@ -43,4 +43,6 @@ def read_method(asked: str | Method, optimiser: Asked = "auto") -> Method | None
     return asked.using(optimiser) if given else asked
 
 
-__all__ = ["METHODS", "BilevelSgd", "Grid", "Method", "RandomPoints", "SgdDcd"]
+__all__ = [
+    "METHODS", "BilevelSgd", "Grid", "Method", "Mpec", "Penalty", "RandomPoints", "SgdDcd",
+]  # fmt: skip

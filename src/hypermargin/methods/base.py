@@ -50,6 +50,7 @@ class Method:
     """
 
     takes_first: ClassVar[bool] = False  # of equal scores; else that with the least smooth loss
+    constrained: ClassVar[bool] = False  # whether it evaluates only points that meet constraints
 
     def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:
         """Return why this is no method for a model and the ranges of its space, if it is none.

@@ -50,6 +50,21 @@ class BilevelSgd(StochasticSteps):
         As in `StochasticSteps`.
     inner_step : float
         Factor on the steps of the weights, 1 / t.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from sklearn.svm import LinearSVC
+    >>> from hypermargin import GradientSearchCV
+    >>> from hypermargin.methods import BilevelSgd
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> method = BilevelSgd(iterations=50)
+    >>> search = GradientSearchCV(
+    ...     LinearSVC(loss="hinge"), {"C": (1e-4, 1e6)}, method=method, random_state=0
+    ... )
+    >>> bool(search.fit(minmax_scale(X, (-1, 1)), y).best_score_ > 0.9)
+    True
     """
 
     inner_step: float = 1.0

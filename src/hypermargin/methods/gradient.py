@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -92,6 +92,8 @@ class Descent(Method):
     almost nothing.
     """
 
+    constrained: ClassVar[bool] = True
+
     def __init__(self, schedule: Schedule | None = None, optimiser: Asked = "auto"):
         self.schedule, self.optimiser = schedule or Schedule(), optimiser
 
@@ -130,7 +132,8 @@ class Descent(Method):
     def optimise(self, objective: Any, default: Asked = "auto") -> Optimiser:
         """Return what descends: the optimiser that was asked for, or else the default."""
         asked = default if self.optimiser == "auto" else self.optimiser
-        return choose_optimiser(asked, len(objective.space), objective.max_evals)
+        space = objective.space
+        return choose_optimiser(asked, len(space), objective.max_evals, space.region)
 
     def free(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
         """Give every feature its own width, if that pays.
@@ -158,7 +161,7 @@ class Descent(Method):
 
     def look(self, level: Level, several: bool) -> list[np.ndarray]:
         """Look at many places; return the best ones that are apart from each other."""
-        objective, schedule = level.objective, self.schedule
+        objective, schedule, space = level.objective, self.schedule, level.objective.space
         places = schedule.places(objective, several)
         looks = list(zip(level.looks(places), places, strict=True))
         chosen: list[np.ndarray] = []
@@ -167,7 +170,7 @@ class Descent(Method):
             if np.isfinite(value) and (far or not chosen):
                 chosen.append(theta)
         most = schedule.n_starts(objective, several)
-        return chosen[:most] or [objective.space.bounds.mean(axis=1)]
+        return chosen[:most] or [space.nearest(space.bounds.mean(axis=1))]
 
     def carry(self, ends: Sequence[Found], coarse: Level, level: Level) -> list[Found]:
         """Return where to begin on more rows: ends that are about as good as the best there.
@@ -200,7 +203,8 @@ class Descent(Method):
 def glance(objective: Objective) -> None:
     """Evaluate one usual place on few rows, however late it is, so that there is a score at all."""
     rows = nested_rows(objective.prepared, Schedule(), objective.rng)[0]
-    objective.on(rows).finish(objective.space.first_look.mean(axis=1))
+    space = objective.space
+    objective.on(rows).finish(space.nearest(space.first_look.mean(axis=1)))
 
 
 def apart(ends: Sequence[Found], distance: float = 1.0) -> list[Found]:

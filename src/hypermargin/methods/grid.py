@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.space import Space
+from .._core.space import MORE, Space
 from .base import Curve, Method
 from .objective import Level, Objective
 
@@ -28,8 +28,13 @@ def few_coordinates(objective: Objective) -> Space:
 
 
 def visit(level: Level, theta: np.ndarray, warm: Any) -> Any:
-    """Evaluate a point of the few coordinates; return where another one may start."""
-    tied = level.objective.space.tied
+    """Evaluate a point of the few coordinates; return where another one may start.
+
+    Points that do not meet constraints are left out.
+    """
+    tied, region = level.objective.space.tied, level.objective.space.region
+    if region is not None and not region.holds(theta):
+        return warm
     found = level.visit(theta if tied is None else tied.full(theta), level.tol, warm, None)
     return warm if found.evaluation is None else found.evaluation.state
 
@@ -41,7 +46,20 @@ class Grid(Method):
     ----------
     points : int, optional
         Points of every coordinate; by default as many as `max_evals` of the search allows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> from hypermargin import GradientSearchCV
+    >>> from hypermargin.methods import Grid
+    >>> space = {"C": (0.01, 100.0), "gamma": (1e-3, 10.0)}
+    >>> search = GradientSearchCV(SVC(), space, method=Grid(points=3))
+    >>> len(search.fit(*load_iris(return_X_y=True)).cv_results_["params"])
+    9
     """
+
+    constrained: ClassVar[bool] = True
 
     def __init__(self, points: int | None = None):
         if points is not None and (not isinstance(points, Integral) or points < 1):
@@ -67,6 +85,11 @@ class Grid(Method):
                 theta[first] = at
                 state = visit(level, theta.copy(), state)
                 warm = state if number == 0 else warm
+        if not objective.evaluations_on_all:
+            raise ValueError(
+                f"no point of the grid, {' x '.join(map(str, counts))}, meets the constraints; "
+                "give more points, or use method='gradient'."
+            )
         return None
 
     def _counts(self, space: Space, most: float) -> list[int]:
@@ -125,7 +148,19 @@ class RandomPoints(Method):
     """Evaluate points that are drawn evenly from the ranges, in their scales.
 
     `random_state` of the search decides which, and `max_evals` how many.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> from hypermargin import GradientSearchCV
+    >>> from hypermargin.methods import RandomPoints
+    >>> search = GradientSearchCV(SVC(), method=RandomPoints(), max_evals=10, random_state=0)
+    >>> len(search.fit(*load_iris(return_X_y=True)).cv_results_["params"])
+    10
     """
+
+    constrained: ClassVar[bool] = True
 
     def search(self, objective: Objective) -> Curve | None:
         level, warm = objective.on(None), None
@@ -143,6 +178,9 @@ class RandomPoints(Method):
         while seen < objective.max_evals:
             size = int(min(max(FIRST_BATCH, seen), objective.max_evals - seen))
             drawn = rng.uniform(low, high, size=(size, len(low)))
+            if space.region is not None:
+                more = rng.uniform(low, high, size=(MORE * size, len(low)))
+                drawn = space.region.spread(np.vstack([drawn, more]), size)
             for theta in by_neighbours(drawn, at):
                 yield theta
                 at = theta

@@ -12,7 +12,8 @@ and its multiplier, which is
 
 is zero.  The mean absolute error of the rows left out, plus a penalty on the gaps, is minimised by
 successive linearisation: a linear programme gives a direction, and the best step along it is known,
-the gap being quadratic.
+the gap being quadratic (SLAMS; EZ-SLAMS stops sooner).  Or the error is minimised by an interior
+point method while the gap of every fold is held below a limit that shrinks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -32,20 +34,54 @@ from ..losses.regression import EpsilonInsensitive, SquaredEpsilonInsensitive
 from ..problems.linear.problem import LinearCrossValidation
 from .base import Curve, Method
 from .gradient import Descent, nested_rows
+from .interior import check_casadi, relaxed
 from .objective import Objective, SearchEnded
 
-MOST_ROWS, MOST_FOLDS = 500, 10  # programmes of more take minutes each
+MOST = {"slams": (500, 10), "ez-slams": (500, 10), "ipopt": (200, 5)}  # rows and folds; programmes
+# of more take minutes each
 STEPS = {"slams": (1e-4, 200), "ez-slams": (1e-2, 20)}  # least relative gain of a step; most steps
 PENALTY = 10.0  # a gap as large as a machine's objective costs so many errors
+LIMITS = 1e-1, 1e-2, 1e-3  # of gaps, relative to the objectives of machines
+NAMES = "C", "epsilon"
+SOLVERS = (*STEPS, "ipopt")
 
 
-class Slams(Method):
-    """Successive linearisation of the bilevel programme; ``"ez-slams"`` stops sooner."""
+class Mpec(Method):
+    """The bilevel programme with the optimality conditions of all folds as its constraints.
 
-    def __init__(self, stop: str = "slams"):
-        if stop not in STEPS:
-            raise ValueError(f"stop={stop!r} must be one of {list(STEPS)}.")
-        self.stop = stop
+    The mean absolute error of the rows left out is minimised, whatever the criterion is; the score
+    chooses among the points on the way, as always.
+
+    Parameters
+    ----------
+    solver : {"slams", "ez-slams", "ipopt"}
+        One linear programme after another, the second with a looser stop, or an interior point
+        method, which needs casadi (``pip install "hypermargin[mpec]"``).
+    box : float, optional
+        The largest weight of a feature that the programme allows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.svm import LinearSVR
+    >>> from hypermargin import GradientSearchCV
+    >>> from hypermargin.methods import Mpec
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X, y = 20.0 * X[:60], y[:60] / 80.0
+    >>> space = {"C": (1e-3, 10.0), "epsilon": (0.01, 1.0)}
+    >>> search = GradientSearchCV(LinearSVR(), space, method=Mpec("ez-slams"), random_state=0)
+    >>> bool(search.fit(X, y).best_score_ > 0.2)
+    True
+    """
+
+    constrained: ClassVar[bool] = True
+
+    def __init__(self, solver: str = "slams", box: float | None = None):
+        if solver not in SOLVERS:
+            raise ValueError(f"solver={solver!r} must be one of {list(SOLVERS)}.")
+        if box is not None and (not isinstance(box, Real) or not 0.0 < float(box) < np.inf):
+            raise ValueError(f"box={box!r} must be a positive number, or None.")
+        self.solver, self.box = solver, box
 
     def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:
         loss = model.adapter.loss() if model.adapter.linear else None
@@ -54,21 +90,30 @@ class Slams(Method):
             return "is for linear models of the epsilon-insensitive loss; use method='gradient'"
         if not set(model.bare(ranges)) <= {"C", "epsilon"}:
             return "is for C and epsilon only; use method='gradient'"
-        if len(targets.y) > MOST_ROWS:
-            return f"is for {MOST_ROWS} rows at most, of {len(targets.y)}; use method='gradient'"
+        most = MOST[self.solver][0]
+        if len(targets.y) > most:
+            return f"is for {most} rows at most, of {len(targets.y)}; use method='gradient'"
         return None
 
     def search(self, objective: Objective) -> Curve | None:
+        if self.solver == "ipopt":
+            check_casadi()
         n_rows, n_folds = objective.prepared.n_rows, len(objective.prepared.splits)
-        if n_rows * n_folds > MOST_ROWS * MOST_FOLDS:
+        most_rows, most_folds = MOST[self.solver]
+        if n_rows * n_folds > most_rows * most_folds:
             raise ValueError(
-                f"method='mpec' is for {MOST_ROWS} rows in {MOST_FOLDS} folds at most, of {n_rows} "
+                f"method='mpec' is for {most_rows} rows in {most_folds} folds at most, of {n_rows} "
                 f"in {n_folds}; use method='gradient'."
             )
         gradient = Descent()
         rows = nested_rows(objective.prepared, gradient.schedule, objective.rng)
-        for start in gradient.look(objective.on(rows[0]), False)[:2]:
-            Programme(objective).descend(start, *STEPS[self.stop])
+        starts = gradient.look(objective.on(rows[0]), False)
+        programme = Programme(objective, self.box)
+        if self.solver == "ipopt":
+            programme.relax(starts[0])
+            return None
+        for start in starts[:2]:
+            programme.descend(start, *STEPS[self.solver])
         return None
 
 
@@ -90,11 +135,11 @@ class Programme:
     left out.
     """
 
-    def __init__(self, objective: Objective):
+    def __init__(self, objective: Objective, box: float | None = None):
         problem = objective.prepared.problem
         assert isinstance(problem, LinearCrossValidation)
         self.objective, self.problem = objective, problem
-        self.level = objective.on(None)
+        self.level, self.box = objective.on(None), box
         self.folds = [
             self._rows(number, f) for number, d in enumerate(problem.designs) for f in d.folds
         ]
@@ -126,6 +171,40 @@ class Programme:
         total = sum(len(rows.y_out) for rows in self.folds)
         for places in self.places:
             self.errors[places[4]] = 1.0 / total
+        self._add_users()
+        self._bound()
+
+    def _add_users(self) -> None:
+        """Add what users have constrained."""
+        space = self.objective.space
+        if (region := space.region) is None:
+            return
+        if region.logs.any():
+            raise ValueError(
+                "method='mpec' takes constraints on C and epsilon, not on their logarithms; use "
+                "method='gradient'."
+            )
+        at = [NAMES.index(h.own) for h in space.hyperparameters]
+        rows = sparse.csr_matrix(self._row((np.array(at), region.plain)))
+        for sign, limit in ((1.0, region.high), (-1.0, region.low)):
+            some = np.isfinite(limit)
+            self.less = sparse.vstack([self.less, sign * rows[some]], "csr")
+            self.right = np.append(self.right, sign * limit[some])
+
+    def _bound(self) -> None:
+        """Set the bounds of all variables."""
+        low, high = np.zeros(self.size), np.full(self.size, np.inf)
+        for places in self.places:
+            low[places[0]] = -np.inf
+            if self.box is not None:
+                weights = places[0][:-1] if self.problem.intercept else places[0]
+                low[weights], high[weights] = -self.box, self.box
+        ranges = {h.own: h.ranges[0] for h in self.objective.space.hyperparameters}
+        for k, name in enumerate(NAMES):
+            low[k] = high[k] = self.problem.values[name]
+            if name in ranges:
+                low[k], high[k] = ranges[name].low, ranges[name].high
+        self.bounds = np.column_stack([low, high])
 
     def pairs(self) -> Iterator[tuple[FoldRows, list[np.ndarray]]]:
         """Yield the rows of every fold, and where its variables are."""
@@ -169,6 +248,14 @@ class Programme:
             total += (self.penalty * v[w]) @ v[w]
         return float(total)
 
+    def gap_of(self, f: int, v: Any, casadi: Any) -> Any:
+        """Return the gap of a fold, of symbols."""
+        rows, (w, plus, minus, xi, _) = self.folds[f], self.places[f]
+        plus, minus, w = (v[int(at[0]) : int(at[-1]) + 1] for at in (plus, minus, w))
+        slack = v[int(xi[0]) : int(xi[-1]) + 1]
+        gap = v[0] * casadi.dot(rows.weight, slack) + v[1] * casadi.sum1(plus + minus)
+        return gap - casadi.dot(rows.y, minus - plus) + casadi.dot(self.penalty * w, w)
+
     def slope(self, v: np.ndarray) -> np.ndarray:
         """Return the gradient of the gaps."""
         g = np.zeros(self.size)
@@ -196,12 +283,18 @@ class Programme:
             v[z] = np.abs(rows.X_out @ v[w] - rows.y_out)
         return v
 
-    def descend(self, theta: np.ndarray, least: float, most: int) -> None:
-        """Linearise, go to the best point on the way to what that finds, and again."""
+    def begin(self, theta: np.ndarray) -> np.ndarray | None:
+        """Return the point of the machines that are trained at hyperparameters."""
         visit = self.level.visit(theta, self.level.tol, self.level.state, None)
         if visit.evaluation is None:
+            return None
+        return self.start({**self.problem.values, **visit.params}, visit.evaluation.state)
+
+    def descend(self, theta: np.ndarray, least: float, most: int) -> None:
+        """Linearise, go to the best point on the way to what that finds, and again."""
+        v = self.begin(theta)
+        if v is None:
             return
-        v = self.start({**self.problem.values, **visit.params}, visit.evaluation.state)
         mu = PENALTY * float(self.errors @ v) / max(self.worth(v), 1e-300)
         value = float(self.errors @ v) + mu * self.gap(v)
         for _ in range(most):
@@ -220,33 +313,43 @@ class Programme:
 
     def worth(self, v: np.ndarray) -> float:
         """Return the objectives of all machines."""
-        total = 0.0
-        for rows, (w, _, _, xi, _) in self.pairs():
-            total += 0.5 * (self.penalty * v[w]) @ v[w] + v[0] * (rows.weight @ v[xi])
-        return float(total)
+        return float(self.worths(v).sum())
+
+    def worths(self, v: np.ndarray) -> np.ndarray:
+        """Return the objective of every machine."""
+        found = [
+            0.5 * (self.penalty * v[w]) @ v[w] + v[0] * (rows.weight @ v[xi])
+            for rows, (w, _, _, xi, _) in self.pairs()
+        ]
+        return np.array(found, dtype=float)
 
     def best_vertex(self, costs: np.ndarray) -> np.ndarray:
-        low, high = np.zeros(self.size), np.full(self.size, np.inf)
-        for places in self.places:
-            low[places[0]] = -np.inf
-        ranges = {h.own: h.ranges[0] for h in self.objective.space.hyperparameters}
-        for k, name in enumerate(("C", "epsilon")):
-            low[k] = high[k] = self.problem.values[name]
-            if name in ranges:
-                low[k], high[k] = ranges[name].low, ranges[name].high
         found = linprog(
             costs, self.less, self.right, self.equal, np.zeros(self.equal.shape[0]),
-            np.column_stack([low, high]), method="highs",
+            self.bounds, method="highs",
             options={"time_limit": self.objective.budget.left},
         )  # fmt: skip
         if self.objective.budget.expired():
             raise SearchEnded
         if found.x is None:
-            raise FloatingPointError(f"a linear programme of method='mpec' failed: {found.message}")
+            why = " ".join(found.message.split())
+            raise ValueError(f"a linear programme of method='mpec' has no solution: {why}")
         return found.x
+
+    def relax(self, theta: np.ndarray) -> None:
+        """Minimise the error while gaps are below ever lower limits."""
+        v = self.begin(theta)
+        if v is None:
+            return
+        solve, worths = relaxed(self), np.maximum(self.worths(v), 1e-300)
+        for limit in LIMITS:
+            v = solve(v, limit * worths)
+            self.evaluate(v)
 
     def evaluate(self, v: np.ndarray) -> None:
         """Train machines at the hyperparameters, and record what they are worth."""
         space = self.objective.space
-        theta = space.theta({h.own: v[0 if h.own == "C" else 1] for h in space.hyperparameters})
-        self.level(np.clip(theta, *space.bounds.T))
+        values = {h.own: float(v[NAMES.index(h.own)]) for h in space.hyperparameters}
+        ends = {h.own: (h.ranges[0].low, h.ranges[0].high) for h in space.hyperparameters}
+        inside = {name: float(np.clip(value, *ends[name])) for name, value in values.items()}
+        self.level(space.nearest(space.theta(inside)))

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from .._core.compiled import compiled
+from .._core.region import Region
 
 STEPS = 5, 5  # most evaluations: a first number, and so many for each hyperparameter
 MUCH = 4.0  # gains of so many times the tolerance are worth another evaluation
@@ -137,6 +138,7 @@ def quadratic_model(
     tol: float,
     curvature: np.ndarray | None = None,
     most: int | None = None,
+    region: Region | None = None,
 ) -> Found:
     """Trust-region steps on a quadratic model that is fitted to all values and gradients seen.
 
@@ -146,14 +148,15 @@ def quadratic_model(
     (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
     or after a number of evaluations (15 for two hyperparameters); if `most` is given, after so many
     unless the last one has gained much; then the start is known to be good, and the first step is
-    shorter.
+    shorter.  Steps stay in the region, if there is one.
     """
     radius = 0.8 if most is None else 0.6
     limit = STEPS[0] + STEPS[1] * len(start)
     enough = most = limit if most is None else most
     smallest = min(0.02, np.sqrt(tol))  # a curvature of one promises half of tol there
     prior = 0.1 * np.eye(len(start)) if curvature is None else _soften(curvature)
-    theta = np.clip(start, *bounds.T)
+    inside = partial(_inside, bounds, region)
+    theta = inside(start)
     best = (theta, *value_and_grad(theta))
     seen = [best]
     while True:
@@ -162,12 +165,13 @@ def quadratic_model(
         H = _fit_curvature(seen, best, scale, prior)
         low = np.maximum(bounds[:, 0] - theta, -radius)
         high = np.minimum(bounds[:, 1] - theta, radius)
-        step, promise = _minimise_model(gradient / scale, H, np.column_stack([low, high]))
+        box = np.column_stack([low, high])
+        step, promise = _minimise_model(gradient / scale, H, box, theta, region)
         if promise <= tol and len(seen) == 1 and promise > 0.0:
             step *= max(1.0, 0.25 / np.abs(step).max())  # a first model deserves one check
         elif promise <= tol or radius < smallest or len(seen) >= enough:
             return Found(theta, value, H)
-        new = np.clip(theta + step, *bounds.T)
+        new = inside(theta + step)
         seen.append((new, *value_and_grad(new)))
         gain = (value - seen[-1][1]) / scale
         enough = limit if gain > MUCH * tol else most
@@ -215,10 +219,28 @@ def _fit_curvature(seen: list, best: tuple, scale: float, prior: np.ndarray) -> 
     return np.tensordot(entries, basis, axes=1)
 
 
-def _minimise_model(g: np.ndarray, H: np.ndarray, box: np.ndarray) -> tuple[np.ndarray, float]:
-    """Minimise g'd + d'Hd/2 over a box; return d and the decrease."""
+def _inside(bounds: np.ndarray, region: Region | None, theta: np.ndarray) -> np.ndarray:
+    """Return the nearest point that may be evaluated."""
+    return np.clip(theta, *bounds.T) if region is None else region.nearest(theta)
+
+
+def _minimise_model(
+    g: np.ndarray, H: np.ndarray, box: np.ndarray, theta: np.ndarray, region: Region | None
+) -> tuple[np.ndarray, float]:
+    """Minimise g'd + d'Hd/2 over a box, and a region around theta; return d and the decrease."""
     descent = np.clip(-g / max(float(np.abs(g).max()), 1e-300), *box.T)
-    runs = [_coordinate_descent(g, H, box, d) for d in (np.zeros(len(g)), descent)]
+    starts = np.zeros(len(g)), descent
+    if region is None:
+        runs = [_coordinate_descent(g, H, box, d) for d in starts]
+    else:
+        around = box + theta[:, None]
+
+        def model(x: np.ndarray) -> tuple[float, np.ndarray]:
+            d = x - theta
+            return float(g @ d + 0.5 * d @ H @ d), g + H @ d
+
+        ends = [region.least(model, theta + d, around) for d in starts]
+        runs = [np.zeros(len(g)), *(end - theta for end in ends if region.holds(end))]
     d = min(runs, key=lambda d: float(g @ d + 0.5 * d @ H @ d))
     return d, max(0.0, -float(g @ d + 0.5 * d @ H @ d))
 
@@ -244,28 +266,32 @@ def _coordinate_descent(g, H, box, start):
     return d
 
 
-def of_user(function: Callable[..., Any], most_calls: float) -> Optimiser:
+def of_user(
+    function: Callable[..., Any], most_calls: float, region: Region | None = None
+) -> Optimiser:
     """Return the optimiser that a user's function is, called as `scipy.optimize.minimize`.
 
-    Points outside of the bounds count as the nearest ones inside.  It ends after so many calls, and
-    where it ends is the best point that it has seen.
+    Points outside of the bounds, or of a region, count as the nearest ones inside.  It ends after
+    so many calls, and where it ends is the best point that it has seen.
     """
 
     def optimise(
         value_and_grad: ValueAndGrad, start: np.ndarray, bounds: np.ndarray, *_: Any
     ) -> Found:
         clipped, seen = _clipped(value_and_grad, bounds), list[Found]()
+        inside = partial(_inside, bounds, region)
+        limits = {} if region is None else {"constraints": region.as_scipy()}
 
         def fun(theta: Any) -> tuple[float, np.ndarray]:
             theta = _checked(function, theta, start.shape)
             if len(seen) >= most_calls:
                 raise Enough
-            value, gradient = clipped(theta)
-            seen.append(Found(np.clip(theta, *bounds.T), value))
+            value, gradient = clipped(theta if region is None else inside(theta))
+            seen.append(Found(inside(theta), value))
             return value, gradient
 
         with suppress(Enough):
-            found = function(fun, np.clip(start, *bounds.T), jac=True, bounds=bounds.copy())
+            found = function(fun, inside(start), jac=True, bounds=bounds.copy(), **limits)
             if not hasattr(found, "x"):
                 raise TypeError(
                     f"optimiser={function!r} returned {type(found).__name__}; it must return what "
@@ -302,18 +328,29 @@ def check_optimiser(asked: Asked) -> None:
         )
 
 
-def choose_optimiser(asked: Asked, n_dimensions: int, most_calls: float) -> Optimiser:
+def choose_optimiser(
+    asked: Asked, n_dimensions: int, most_calls: float, region: Region | None = None
+) -> Optimiser:
     """Return the optimiser for so many hyperparameters: a full model is for few of them.
 
-    A user's own ends after so many calls.
+    A user's own ends after so many calls.  A region is for the model, or a user's own.
     """
     if callable(asked):
-        return of_user(asked, most_calls)
+        return of_user(asked, most_calls, region)
+    if region is not None:
+        if asked not in ("auto", "model"):
+            raise ValueError(
+                f"optimiser={asked!r} knows no constraints; use 'model', or a function of "
+                "scipy.optimize.minimize that takes them."
+            )
+        asked = "model"
     if asked == "model" and n_dimensions > MOST:
         raise ValueError(
             f"optimiser='model' is for at most {MOST} hyperparameters, the space has "
             f"{n_dimensions}; use 'lbfgs'."
         )
+    if region is not None:
+        return partial(quadratic_model, region=region)
     if asked == "auto":
         asked = "model" if n_dimensions <= FEW else "lbfgs"
     return OPTIMISERS[asked]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.optimize import lsq_linear
@@ -46,7 +46,24 @@ class Penalty(Method):
     """Algorithms 2 and 3 of moore-2011.
 
     Steps are in logarithms of hyperparameters, or with ``logarithms=False`` in them as they are.
+
+    Parameters
+    ----------
+    logarithms : bool
+        Which of the two.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from hypermargin import GradientSearchCV
+    >>> from hypermargin.methods import Penalty
+    >>> search = GradientSearchCV(Ridge(), method=Penalty(), random_state=0)
+    >>> bool(search.fit(*load_diabetes(return_X_y=True)).best_score_ > 0.47)
+    True
     """
+
+    constrained: ClassVar[bool] = True
 
     def __init__(self, logarithms: bool = True):
         self.logarithms = logarithms
@@ -291,7 +308,7 @@ class Bilevel:
     def stepped(self, point: Point, step: Step) -> Point:
         dx = step.hyperparameters
         dx = np.where(self.curved, np.log1p(np.where(self.curved, dx, 0.0)), dx)
-        theta = np.clip(point.theta + dx, *self.space.bounds.T)
+        theta = self.space.nearest(point.theta + dx)
         weights = {
             job: point.weights[job] + dw
             for job, dw in zip(point.place.gradients, step.weights, strict=True)
@@ -299,11 +316,23 @@ class Bilevel:
         return self.at(theta, weights)
 
     def room(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the constraints G dx >= h of a step from a point: the bounds."""
+        """Return the constraints G dx >= h of a step from a point: the bounds, and the user's.
+
+        Those are linear in hyperparameters as they are; in logarithms they are linearised.
+        """
         eye, (low, high) = np.eye(len(theta)), (self.space.bounds - theta[:, None]).T
         low = np.where(self.curved, np.expm1(low), low)
         high = np.where(self.curved, np.expm1(high), high)
-        return np.vstack([eye, -eye]), np.append(np.minimum(low, 0.0), np.minimum(-high, 0.0))
+        G, h = np.vstack([eye, -eye]), np.append(low, -high)
+        if (region := self.space.region) is not None:
+            slopes = region.slopes(theta)
+            length = np.maximum(np.linalg.norm(slopes, axis=1), 1e-300)
+            slopes, rows = slopes / length[:, None], region.rows(theta)
+            below, above = np.isfinite(region.high), np.isfinite(region.low)
+            G = np.vstack([G, -slopes[below], slopes[above]])
+            over, under = (rows - region.high) / length, (region.low - rows) / length
+            h = np.concatenate([h, over[below], under[above]])
+        return G, np.minimum(h, 0.0)
 
     def active(self, theta: np.ndarray) -> np.ndarray:
         """Return the active constraints: rows of G that steps may not go against."""

@@ -100,6 +100,21 @@ class SgdDcd(StochasticSteps):
         Whether steps of C, the drawn validation rows and the sweeps are those of the paper.
     rows : int, optional
         Rows that a sweep goes over; None for all of them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from sklearn.svm import LinearSVC
+    >>> from hypermargin import GradientSearchCV
+    >>> from hypermargin.methods import SgdDcd
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> method = SgdDcd(iterations=50)
+    >>> search = GradientSearchCV(
+    ...     LinearSVC(loss="hinge"), {"C": (1e-4, 1e6)}, method=method, random_state=0
+    ... )
+    >>> bool(search.fit(minmax_scale(X, (-1, 1)), y).best_score_ > 0.96)
+    True
     """
 
     jacobian: str = "exact"

@@ -190,6 +190,8 @@ class StochasticSteps(Method):
                 f"iterations={self.iterations!r} must be a whole number from 1, or None."
             )
         self._check_positive("step")
+        if self.watch is not None and not callable(self.watch):
+            raise ValueError(f"watch={self.watch!r} must be a function of a Step, or None.")
 
     def _check_positive(self, name: str) -> None:
         value = getattr(self, name)

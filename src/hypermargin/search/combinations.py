@@ -13,6 +13,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics._scorer import _PassthroughScorer
 from sklearn.pipeline import Pipeline
 
+from .._core.constraints import check_names, read_constraints
 from .._core.ranges import entries, read_range, read_space
 from .._core.space import Dimension, FeatureArray, Hyperparameter, Labels, Shares, Space
 from .._core.warn import warn
@@ -55,6 +56,8 @@ class Combination:
                 # says which label is unknown
                 model.chosen(name, spec, targets, values, features)
         self.method(asked, targets)
+        if self.ranges:
+            check_names(read_constraints(asked.constraints), list(self.ranges))
         if "threshold" in model.bare({**self.listed, **self.ranges}):
             check_threshold(targets)
         return targets
@@ -62,12 +65,16 @@ class Combination:
     def method(self, asked: Any, targets: Targets) -> Method:
         """Return the method that was asked for, or say why it is none for this."""
         found = read_method(asked.method, asked.optimiser)
+
+        def obstacle(method: Method) -> str | None:
+            if read_constraints(asked.constraints) and self.ranges and not method.constrained:
+                return "takes no constraints; use method='gradient'"
+            return method.obstacle(self.model, self.ranges, targets)
+
         if found is None:
-            fitting = (METHODS[name] for name in AUTOMATIC)
-            return next(m for m in fitting if not m.obstacle(self.model, self.ranges, targets))
-        obstacle = found.obstacle(self.model, self.ranges, targets)
-        if obstacle is not None:
-            raise ValueError(f"method={asked.method!r} {obstacle}.")
+            return next(METHODS[name] for name in AUTOMATIC if not obstacle(METHODS[name]))
+        if (against := obstacle(found)) is not None:
+            raise ValueError(f"method={asked.method!r} {against}.")
         return found
 
     def tests(

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._core.budget import Budget, Workers
+from .._core.constraints import constrained
 from .._core.warn import warn
 from ..adapters.folds import FitFailed, Split
 from ..adapters.prepare import Prepared, prepare
@@ -88,7 +89,7 @@ def _tune(
 ) -> None:
     """Search the space of one combination, in the way that suits it or that was asked for."""
     one, criterion = plan
-    found = Run(one.listed, prepared, one.space(prepared))
+    found = Run(one.listed, prepared, constrained(one.space(prepared), asked.constraints))
     keep = log.begin(found)
     found.objective = objective = Objective(
         prepared,

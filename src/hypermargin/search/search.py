@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import LinearConstraint
 from sklearn.base import _fit_context, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
@@ -157,6 +158,13 @@ ends in one of them
         is, ``optimiser(fun, x0, jac=True, bounds=bounds)``, and returns an object with the point as
         `x`.  It sees the scaled vector (logarithms of C and gamma) and is run from every start, for
         at most `max_evals` calls each.  "auto" is "model" up to six hyperparameters, else "lbfgs".
+    constraints : dict, LinearConstraint, list of LinearConstraint or None, default=None
+        Linear constraints on hyperparameters, as :class:`scipy.optimize.LinearConstraint` by name:
+        ``{("C", "epsilon"): LinearConstraint([1, 10], ub=5)}`` is C + 10 epsilon <= 5.  Values are
+        in your own units, also of what is searched in logarithms; ``"log C"`` is the (natural)
+        logarithm of C.  A name of what has an entry for each group or class stands for all that are
+        tuned, ``"group_cost['b']"`` for one.  Without names columns are all hyperparameters, in the
+        order of `space`.  For "gradient", "grid", "random", "penalty" and "mpec".
     param_grid : dict or list of dicts, default=None
         Another name of `space`, the one that :class:`~sklearn.model_selection.GridSearchCV` has.
     pre_dispatch : int or str, default="2*n_jobs"
@@ -229,6 +237,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         "pooled": ["boolean"],
         "method": [str, Method],
         "optimiser": [str, callable],
+        "constraints": [dict, list, tuple, LinearConstraint, None],
     }
 
     def __init__(
@@ -254,6 +263,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         pooled: bool = True,
         method: str | Method = "auto",
         optimiser: Any = "auto",
+        constraints: Any = None,
         param_grid: Any = None,
         pre_dispatch: Any = "2*n_jobs",
     ):
@@ -274,6 +284,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.pooled = pooled
         self.method = method
         self.optimiser = optimiser
+        self.constraints = constraints
         self.param_grid = param_grid
 
     @_fit_context(prefer_skip_nested_validation=False)
