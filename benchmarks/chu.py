@@ -1,4 +1,4 @@
-"""Sections 4.2 to 4.5 of chu-2015: first objectives, warm and cold starts, and one shared vector.
+"""Sections 4.2 to 4.5 of Chu et al.: first objectives, warm and cold starts, and one shared vector.
 
 Two classes, no bias and features as they are in the files, as in the paper.  The solvers are ours:
 Newton's method in the primal, with LIBLINEAR's steps along paths, coordinate descent in the dual,

@@ -1,4 +1,4 @@
-"""Table 1 of keerthi-2006: test errors of Grad (one width) and Grad-ARD (a width each), and times.
+"""Table 1 of Keerthi et al.: errors of Grad (one width) and Grad-ARD (a width each), and times.
 
 Rows are drawn from all of the set, the others (at most 30,000) are for testing; medians of three
 draws.  `--only splice` and the like run the parts whose label has that text.

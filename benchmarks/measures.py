@@ -1,4 +1,4 @@
-"""Section 5 of keerthi-2006: F by a threshold, weighted error by costs, margins and a threshold.
+"""Section 5 of Keerthi et al.: F by a threshold, weighted error by costs, margins and a threshold.
 
 Adult (a9a) and ijcnn1, 2,000 rows, ten draws, five folds, RBF machines.  The other rows are the
 test part.  `--only TEXT` runs one of the two.
@@ -31,7 +31,7 @@ FLOORS = {"f1": 0.66, "weighted_error": 0.05, "milliseconds": 20}
 
 
 def weighted_error(y: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the weighted error of keerthi-2006, section 4; the positive class is the larger."""
+    """Return the weighted error of Keerthi et al., section 4; the positive class is the larger."""
     cost = np.where(y == y.max(), 1.0, ETA)
     return float(cost @ (predicted != y) / cost.sum())
 

@@ -1,4 +1,4 @@
-"""moore-2011's PBP: its subproblem by its own and by general solvers, and whole searches.
+"""Moore et al.'s PBP: its subproblem by its own and by general solvers, and whole searches.
 
 2,000 rows, 100 features, five groups of rows with noise of their own: twelve hyperparameters.
 Every solver is given the subproblems of one search; those of packages that are not installed are

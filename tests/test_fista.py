@@ -1,4 +1,4 @@
-"""FISTA as the inner solver of linear and kernel machines: klatzer-pock, section 4."""
+"""FISTA as the inner solver of linear and kernel machines: Klatzer and Pock, section 4."""
 
 import numpy as np
 import pytest

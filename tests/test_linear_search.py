@@ -196,7 +196,7 @@ def test_the_history_has_values_and_gradients(name, method):
     ids=["squared hinge", "hinge", "logistic"],
 )
 def test_the_path_starts_where_all_rows_are_inside_their_margins(estimator, squares):
-    """Equations (21) and (22) of chu-2015: the largest such power of two."""
+    """Equations (21) and (22) of Chu et al.: the largest such power of two."""
     X, y = noisy()
     search = quiet(GradientSearchCV(estimator, cv=CV, method="path"), X, y)
     longest = (X**2).sum(axis=1).max() + 1.0

@@ -1,4 +1,4 @@
-"""moore-2011's PBP: its derivatives, its subproblem, its subgradients, and where it ends."""
+"""Moore et al.'s PBP: its derivatives, its subproblem, its subgradients, and where it ends."""
 
 from dataclasses import replace
 

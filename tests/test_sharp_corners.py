@@ -1,4 +1,4 @@
-"""The smooth hinge loss as sharp as one likes: mu of klatzer-pock, eq. (6)."""
+"""The smooth hinge loss as sharp as one likes: mu of Klatzer and Pock, eq. (6)."""
 
 import warnings
 

@@ -76,7 +76,10 @@ def check_widths(
 ) -> None:
     """Say so if a width for each feature is none; those that are tuned are not used."""
     for name in kernel.widths:
-        width = values.get(name, 1.0)
+        groups, width = kernel.ard_of(name), values.get(name, 1.0)
+        if not isinstance(groups, (bool, str)):
+            n_columns = len(kernel.columns_of(name, n_features))
+            Labels("features", range(n_columns)).check_number_of(f"ard of {name}", list(groups))
         if np.ndim(width) == 0 or any(t.removeprefix("kernel__") == name for t in tuned):
             continue
         wanted = len(kernel.columns_of(name, n_features))

@@ -144,6 +144,11 @@ class KernelRidgeAdapter(ManyTargets):
         return make_kernel(name, self.machine.degree)
 
     def gamma(self, X: Any) -> float:
+        if self.machine.kernel == "chi2":
+            raise ValueError(
+                "KernelRidge(kernel='chi2') with gamma=None cannot be fitted by scikit-learn; give "
+                "gamma a number, or tune it."
+            )
         return 1.0 / X.shape[1]
 
 

@@ -126,7 +126,9 @@ class Model:
 
     def sign(self, name: str) -> str:
         """Return which numbers are accepted for a parameter of the whole."""
-        other = "positive" if self.is_by_part(name) else "any"
+        kernel = None if self.adapter.linear else self.adapter.kernel()
+        positive = self.is_by_part(name) or (kernel and self.own(name) in kernel.positive)
+        other = "positive" if positive else "any"
         return self.adapter.signs.get(name.removeprefix(self.prefix), other)
 
     def is_by_part(self, name: str) -> bool:
@@ -150,8 +152,6 @@ class Model:
         if np.ndim(adapter.values().get(own, 0.0)):  # each feature has its own already
             return ALWAYS
         asked = adapter.kernel().ard_of(own)
-        if isinstance(asked, str) and asked != "always":
-            raise ValueError(f"ard={asked!r} of {name} must be False, True, 'always' or groups.")
         return ALWAYS if isinstance(asked, str) else None if asked is False else PER_FEATURE
 
     def is_by_feature(self, name: str, given: Any) -> bool:

@@ -22,7 +22,7 @@ Pull = Callable[[np.ndarray], np.ndarray]
 def choose_softly(outputs: np.ndarray, weight: np.ndarray, t: float) -> tuple[np.ndarray, Pull]:
     """Return how far each row is put into each class, and the pullback of that.
 
-    Direct method of keerthi-2006, eq. (16): the step function becomes a sigmoid of slope t / rho,
+    Direct method of Keerthi et al., eq. (16): the step function becomes a sigmoid of slope t / rho,
     rho being the standard deviation of the outputs, and the derivative of rho is part of the
     gradient, eq. (17).  For more than two classes the votes of the machines are smoothed that way,
     and the class is then chosen by a softmax of the votes instead of their maximum; as t grows,
@@ -179,7 +179,7 @@ class SmoothMatthews(ConfusionCriterion):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedError(ConfusionCriterion):
-    """Weighted error of two classes, keerthi-2006, section 4.
+    """Weighted error of two classes, Keerthi et al., section 4.
 
     Weights are such that it is 1 where all rows are put into the wrong class.
 

@@ -188,7 +188,7 @@ class _OfSigmoid(Criterion):
 class LogLoss(_OfSigmoid):
     """Negative log-likelihood per row under Platt's sigmoid, fitted to the same outputs.
 
-    This is the minimisation method of keerthi-2006 with N = N_nll.  At the fitted sigmoid the
+    This is the minimisation method of Keerthi et al. with N = N_nll.  At the fitted sigmoid the
     derivative with respect to its parameters vanishes, so the terms of eq. (17) that go through
     them drop out.  Undefined where a class has no rows.
 
@@ -258,7 +258,7 @@ class BrierScore(_OfProbabilities):
 
 
 class ProbabilisticError(_OfProbabilities):
-    """Probability of the wrong classes: `per` of keerthi-2006, section 4.
+    """Probability of the wrong classes: `per` of Keerthi et al., section 4.
 
     Probabilities are those of Platt's sigmoid, fitted to the same outputs, and the fit is part of
     the gradient.  Undefined where a class has no rows.

@@ -79,7 +79,7 @@ class RankingCriterion(Criterion):
     """A measure of two classes that goes by the order of the outputs.
 
     The width of the step is 3 rho / t, rho being the standard deviation of the outputs: its slope
-    is that of the sigmoid of the direct method of keerthi-2006.
+    is that of the sigmoid of the direct method of Keerthi et al.
     """
 
     t: float = 10.0

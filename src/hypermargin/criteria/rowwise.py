@@ -218,7 +218,7 @@ class _Margins(Criterion):
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroOne(_Margins):
-    """Smooth zero-one loss of klatzer-pock, eq. (24), in units of the margin.
+    """Smooth zero-one loss of Klatzer and Pock, eq. (24), in units of the margin.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ class ZeroOne(_Margins):
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothHinge(_Margins):
-    """Smooth hinge loss of klatzer-pock, eqs. (6) and (25).
+    """Smooth hinge loss of Klatzer and Pock, eqs. (6) and (25).
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ class SmoothHinge(_Margins):
 
 
 class SquaredLabels(_Margins):
-    """Half the mean squared distance to the labels -1 and 1, klatzer-pock, eq. (26).
+    """Half the mean squared distance to the labels -1 and 1, Klatzer and Pock, eq. (26).
 
     Examples
     --------

@@ -141,7 +141,9 @@ class KnobClassifier(ClassifierMixin):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        outputs = self._outputs(X)
+        return self._labels(self._outputs(X))
+
+    def _labels(self, outputs: np.ndarray) -> np.ndarray:
         if outputs.shape[1] == 1:
             outputs = outputs - self.threshold
         return self._adapter(self).predict(outputs, self.classes_)

@@ -5,7 +5,7 @@ They are trained by the machinery of the search, on all rows at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -14,7 +14,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from .._core.budget import Budget, Effort, Workers
 from .._core.space import Params
@@ -28,6 +34,7 @@ from ..kernels.compose import Sum
 from ..kernels.points import Points
 from ..problems.base import Design, Expansion, Fold
 from ..problems.exact.problem import CrossValidation
+from ..problems.landmarks.problem import LowRankCrossValidation
 from .base import KnobClassifier, KnobRegressor, Machine
 
 COSTS = 1e-300, 1e300  # that can be computed with, and so can their inverses
@@ -72,7 +79,9 @@ class _KernelMachine(Machine):
         values = adapter.values() | adapter.values_by_part(targets)
         check_widths(values, X.shape[1], self._kernel)
         values |= adapter.read_off(X, self._kernel)
-        problem = CrossValidation(
+        state, budget, landmarks = vars(self).get("_start", (None, Budget(), None))
+        kind = CrossValidation if landmarks is None else LowRankCrossValidation
+        problem: Any = kind(
             [Design(points, np.arange(X.shape[0]), (0,))],
             [Fold(np.empty(0, dtype=int), weight)],
             targets.columns,
@@ -81,20 +90,26 @@ class _KernelMachine(Machine):
             values,
             self.memory_limit * 2**20,
             Workers(1),
+            **(landmarks or {}),
         )
         problem.solver = adapter.solver()
         try:
-            state, budget = vars(self).get("_start", (None, Budget()))
             found = problem.refit({}, Effort(self.tol, budget), state, weight=weight)
         finally:
             problem.release()
         self._check_converged(found)
+        self._kernel = problem.kernel
         self._keep(X, found, values)
 
     @contextmanager
-    def begin_at(self, state: Any, budget: Budget) -> Iterator[None]:
-        """Within this context `fit` begins where a search has ended, and heeds its budget."""
-        self._start = state, budget
+    def begin_at(
+        self, state: Any, budget: Budget, landmarks: Mapping[str, int] | None = None
+    ) -> Iterator[None]:
+        """Within this context `fit` begins where a search has ended, and heeds its budget.
+
+        With landmarks, their `rank` and `seed`, the machines are expansions on them.
+        """
+        self._start = state, budget, landmarks
         try:
             yield
         finally:
@@ -111,7 +126,6 @@ class _KernelMachine(Machine):
         self.n_iter_ = max(1, *(s.iterations for s in found))
         kept = X[support]
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else kept
-        self._kernel = self._kernel.with_bias()
         self._values = {n: values[n] for n in self._kernel.hyperparameters}
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -164,6 +178,32 @@ class _KernelMachine(Machine):
         return {
             name: weight * self._expanded(X, kernel, own) for name, weight, kernel, own in parts
         }
+
+    @available_if(lambda self: isinstance(self.kernel, Sum))
+    def scores_by_kernel(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, float]:
+        """Return the part that each kernel of a sum has in the score.
+
+        The parts of a regressor's r2 add up to it, but for the square of the mean error.  That of
+        a kernel with outputs f_k, all outputs being f, is  mean(f_k (2 y - f)) / mean(y^2),
+        everything less its mean; if it only makes noise it is negative.  Accuracy has no such
+        parts: there it is what would be lost if the kernel said the same of all rows, its mean.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        scores : dict
+            By the names of the kernels.
+        """
+        parts = self.outputs_by_kernel(X)
+        weight = _check_sample_weight(sample_weight, next(iter(parts.values())), dtype=float)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(y, weight)
+        return self._split_score(parts, y, weight)
 
 
 class KernelSVC(KnobClassifier, _KernelMachine):
@@ -295,6 +335,17 @@ default="hinge"
         self.tol = tol
         self.memory_limit = memory_limit
 
+    def _split_score(
+        self, parts: dict[str, np.ndarray], y: np.ndarray, weight: np.ndarray
+    ) -> dict[str, float]:
+        outputs = np.sum(list(parts.values()), axis=0) + self.intercept_
+        right = np.average(self._labels(outputs) == y, weights=weight)
+        found = {}
+        for name, part in parts.items():
+            without = self._labels(outputs - part + np.average(part, axis=0, weights=weight))
+            found[name] = float(right - np.average(without == y, weights=weight))
+        return found
+
 
 class KernelSVR(KnobRegressor, _KernelMachine):
     r"""Kernel regression with a choice of losses.
@@ -374,6 +425,16 @@ default="epsilon_insensitive"
         self.group_epsilon = group_epsilon
         self.tol = tol
         self.memory_limit = memory_limit
+
+    def _split_score(
+        self, parts: dict[str, np.ndarray], y: np.ndarray, weight: np.ndarray
+    ) -> dict[str, float]:
+        def centred(values: np.ndarray) -> np.ndarray:
+            return values - np.average(values, weights=weight)
+
+        y, each = centred(y), {name: centred(part[:, 0]) for name, part in parts.items()}
+        rest, unit = weight * (2.0 * y - sum(each.values())), float(weight @ y**2)
+        return {n: float(f @ rest) / unit if unit > 0.0 else np.nan for n, f in each.items()}
 
 
 register(KernelSVCAdapter, KernelSVC)

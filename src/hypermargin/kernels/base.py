@@ -2,7 +2,7 @@
 
 A kernel is a small class with two formulas.  `block` gives K(rows, cols); `pullback` gives, for a
 matrix M of the block's shape, the sums  sum_ij M_ij dK_ij / dtheta  for each hyperparameter theta,
-which is all that eq. (13) of keerthi-2006 asks of a kernel.
+which is all that eq. (13) of Keerthi et al. asks of a kernel.
 
 Kernels are objects with parameters in scikit-learn's way, so that they can be cloned, changed and
 printed.  Hyperparameters that a search tunes are parameters as well, but all methods are given
@@ -11,7 +11,7 @@ their values: one kernel serves many points of a search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -62,18 +62,17 @@ class Kernel(BaseEstimator):
         Those that are read off the data are strings.
         """
         found = {n: getattr(self, n) for n in self.hyperparameters if hasattr(self, n)}
-        kind, ard = type(self).__name__, getattr(self, "ard", False)
+        kind = type(self).__name__
         for name, value in found.items():
-            if isinstance(value, str) and value != "scale":
+            if np.ndim(value) and name in self.widths:
+                check_array_of(name, value, kind)
+            elif not isinstance(value, Real) and not (isinstance(value, str) and value == "scale"):
                 raise ValueError(f"{name}={value!r} of {kind} must be 'scale' or a number.")
-            if (
-                name in self.positive
-                and isinstance(value, Real)
-                and not 0.0 < float(value) < np.inf
+            elif (
+                name in self.positive and isinstance(value, Real) and not 0 < float(value) < np.inf
             ):
                 raise ValueError(f"{name}={value!r} of {kind} must be positive and finite.")
-        if isinstance(ard, str) and ard != "always":
-            raise ValueError(f"ard={ard!r} of {kind} must be False, True, 'always' or groups.")
+        check_groups(getattr(self, "ard", False), kind)
         return found
 
     def read_off(self, name: str, points: Points) -> float:
@@ -160,6 +159,33 @@ class Kernel(BaseEstimator):
     def dimension(self, name: str, points: Points) -> Dimension:
         """Return a sensible range of a hyperparameter for these data."""
         raise NotImplementedError
+
+
+def check_array_of(name: str, value: Any, kind: str) -> None:
+    """Say so if widths are none."""
+    try:
+        widths = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        widths = np.empty(0)
+    right = widths.ndim == 1 and np.isfinite(widths).all() and (widths >= 0.0).all()
+    if not right or not (widths > 0.0).any():
+        raise ValueError(
+            f"{name}={value!r} of {kind} must be a number, or one for each feature, positive and "
+            "finite; some may be 0, not all."
+        )
+
+
+def check_groups(ard: Any, kind: str) -> None:
+    """Say so if what has widths of its own is not said in a way that is understood."""
+    known = ard == "always" if isinstance(ard, str) else isinstance(ard, (bool, Iterable))
+    if not known:
+        raise ValueError(f"ard={ard!r} of {kind} must be False, True, 'always' or groups.")
+    try:
+        np.unique(np.asarray(ard if isinstance(ard, (bool, str)) else list(ard)))
+    except TypeError:
+        raise ValueError(
+            f"ard={ard!r} of {kind} has labels of several types; use numbers or strings."
+        ) from None
 
 
 def total(A: np.ndarray, B: np.ndarray) -> float:

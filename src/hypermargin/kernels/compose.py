@@ -82,7 +82,10 @@ class Composite(_BaseComposition, Kernel):
 
     def checked(self) -> list[tuple[str, Kernel]]:
         """Return the parts, or say what is wrong with them."""
-        kernels, what = list(self.kernels), type(self).__name__
+        what = type(self).__name__
+        if not isinstance(self.kernels, Sequence):
+            raise TypeError(f"{what} has kernels={self.kernels!r}; give a list of (name, kernel).")
+        kernels = list(self.kernels)
         if not kernels:
             raise ValueError(f"{what} has no kernels; give a list of (name, kernel).")
         for one in kernels:
@@ -102,6 +105,10 @@ class Composite(_BaseComposition, Kernel):
     @property
     def widths(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.of_parts("widths")
+
+    @property
+    def positive(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.of_parts("positive")
 
     @property
     def definite(self) -> bool:  # type: ignore[override]
@@ -198,7 +205,7 @@ class Sum(Composite):
     @property
     def _own(self) -> tuple[str, ...]:
         """Its own hyperparameters: the weight of a single kernel is a factor that C has as well."""
-        return ("weights",) if len(self.kernels) > 1 else ()
+        return ("weights",) if len(self.checked()) > 1 else ()
 
     @property
     def arrays(self) -> Mapping[str, Labels]:
@@ -327,7 +334,7 @@ class OnColumns(Kernel):
         self.kernel = kernel
         self.numbers = numbers
         self.hyperparameters, self.widths = kernel.hyperparameters, kernel.widths
-        self.definite = kernel.definite
+        self.definite, self.positive = kernel.definite, kernel.positive
 
     @property
     def arrays(self) -> Mapping[str, Labels]:
@@ -381,7 +388,11 @@ def bound(kernel: Kernel, X: Any) -> Kernel:
         return kernel
     if callable(columns):
         columns = columns(X)
-    what = type(kernel).__name__
+    what, mask = type(kernel).__name__, np.asarray(columns)
+    if mask.dtype == bool and mask.shape != (X.shape[1],):
+        raise ValueError(
+            f"columns={columns!r} of {what} must say yes or no to each of the {X.shape[1]} columns."
+        )
     try:
         numbers = np.asarray(_get_column_indices(X, columns), dtype=int)
     except (ValueError, KeyError, IndexError, TypeError) as error:

@@ -40,9 +40,10 @@ class GeneralisedGaussian(Stationary):
     roundness : float, default=0.5
         Where p is None, p = q + roundness (2 - q): at 0 it is a product of kernels of single
         features, at 1 it knows only the distance.
-    ard : bool, default=False
-        Whether a search gives each feature its own width.
-    columns : default=None
+    ard : bool, "always" or array-like of labels, default=False
+        Whether a search gives each feature its own width if that pays, or in any case, or each
+        group of features that have the same label.
+    columns : column selection, default=None
         The columns that it reads, as in ColumnTransformer; None is all.
 
     Examples
@@ -76,17 +77,22 @@ class GeneralisedGaussian(Stationary):
     def hyperparameters(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("gamma", "q", "roundness") if self.p is None else ("gamma", "q")
 
+    def values(self) -> Params:
+        found = super().values()
+        self.powers(found)
+        return found
+
     def powers(self, params: Params) -> tuple[float, float]:
         """Return q and p, or say what is wrong with them."""
         q, p = params["q"], self.p
         if p is None:
             s = params["roundness"]
-            if not 0.0 <= s <= 1.0:
+            if not isinstance(s, Real) or not 0.0 <= float(s) <= 1.0:
                 raise ValueError(f"roundness={s!r} must be between 0 and 1.")
             p = q + s * (2.0 - q)
         if not isinstance(p, Real) or not 0.0 < float(p) <= 2.0:
             raise ValueError(f"p={p!r} must be above 0 and at most 2, or None to be tuned.")
-        if not 0.0 < q <= float(p):
+        if not isinstance(q, Real) or not 0.0 < float(q) <= float(p):
             raise ValueError(f"q={q!r} must be above 0 and at most p={p:g}.")
         return float(q), float(p)
 

@@ -6,13 +6,14 @@ logarithm of a hyperparameter: two more blocks for each, and exact to about nine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils import check_array
 
 from .._core.space import Dimension, Params
 from .base import Kernel, total
@@ -20,12 +21,20 @@ from .compose import bound
 from .points import Points, copied
 
 STEP = 1e-5  # of a logarithm: where the errors of differences and of rounding are about equal
+TRIED = 20  # rows that functions are tried on
+WRONG = 0.01  # relative error of a derivative that is no rounding
+NO_SLOPE = 1e-6  # derivatives by a logarithm, relative to the block, that may be rounding
+TINY = 1e-300
 
 
 class _Outside(Kernel):
     """What is computed by others, in double precision, of dense rows."""
 
     hyperparameters: tuple[str, ...]
+
+    @property
+    def positive(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.hyperparameters
 
     def compute(self, X: np.ndarray, Z: np.ndarray, params: Params) -> np.ndarray:
         raise NotImplementedError
@@ -111,6 +120,11 @@ class GaussianProcessKernel(_Outside):
     @property
     def _tuned(self) -> dict[str, Any]:
         """Their hyperparameters that are not fixed, by our names."""
+        if not hasattr(self.kernel, "hyperparameters"):
+            raise TypeError(
+                f"GaussianProcessKernel has kernel={self.kernel!r}; give one of "
+                "sklearn.gaussian_process.kernels."
+            )
         return {f"kernel__{h.name}": h for h in self.kernel.hyperparameters if not h.fixed}
 
     @property
@@ -125,13 +139,7 @@ class GaussianProcessKernel(_Outside):
         return "always" if name in self.widths else False
 
     def values(self) -> Params:
-        if not hasattr(self.kernel, "hyperparameters"):
-            raise TypeError(
-                f"GaussianProcessKernel has kernel={self.kernel!r}; give one of "
-                "sklearn.gaussian_process.kernels."
-            )
-        own = self.kernel.get_params()
-        return {name: own[h.name] for name, h in self._tuned.items()}
+        return {name: self.kernel.get_params()[h.name] for name, h in self._tuned.items()}
 
     def compute(self, X: np.ndarray, Z: np.ndarray, params: Params) -> np.ndarray:
         own = {h.name: params[name] for name, h in self._tuned.items() if name in params}
@@ -241,6 +249,13 @@ class FunctionKernel(_Outside):
                 )
         return values
 
+    def check(self, points: Points) -> None:
+        """Try the function on a few rows; a derivative that is not one is told at once."""
+        few, values = points.take(np.arange(min(len(points), TRIED))), self.values()
+        if np.isfinite(self.block(few, few, values)).all():  # else it is told with the values
+            names = () if self.product is None else self.hyperparameters
+            _largest_error(self, few, values, names, WRONG)
+
     def compute(self, X: np.ndarray, Z: np.ndarray, params: Params) -> np.ndarray:
         return np.asarray(self.function(X, Z, **{n: params[n] for n in self.hyperparameters}))
 
@@ -276,8 +291,8 @@ def check_kernel(kernel: Kernel, X: Any, tol: float = 1e-4) -> float:
     Parameters
     ----------
     kernel : Kernel
-    X : array-like of shape (n_samples, n_features)
-        Some rows that the kernel is for.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Some rows that the kernel is for; no more than 200 are used.
     tol : float, default=1e-4
         The largest relative error that is right.
 
@@ -295,37 +310,47 @@ def check_kernel(kernel: Kernel, X: Any, tol: float = 1e-4) -> float:
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel={kernel!r} must be a Kernel.")
-    given = np.asarray(X, dtype=float)[:200]
-    kernel, points = bound(kernel, given), Points.of(given)
-    values = kernel.values()
-    params = {n: values.get(n, "") for n in kernel.hyperparameters}
-    params = {n: kernel.read_off(n, points) if isinstance(v, str) else v for n, v in params.items()}
-    M = np.random.default_rng(0).normal(size=(len(points), len(points)))
-
-    def summed(at: Params) -> float:
-        placed = kernel.at(points, at)
-        return total(M, kernel.block(placed, placed, at))
-
-    placed, worst = kernel.at(points, params), 0.0
-    K = kernel.block(placed, placed, params)
-    if not np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * float(np.abs(K).max())):
-        raise ValueError(f"{type(kernel).__name__} is not symmetric: K(x, z) must be K(z, x).")
-    found = kernel.pullback(placed, placed, K, M, params)
+    rows = check_array(X, accept_sparse="csr", dtype=float)[:200]
+    kernel, points = bound(kernel, X), Points.of(rows)
+    kernel.check(points)
+    params = {n: kernel.values().get(n, "") for n in kernel.hyperparameters}
     for name, value in params.items():
+        read = kernel.read_off(name, points) if isinstance(value, str) else value
+        params[name] = np.asarray(read, dtype=float) if np.ndim(read) else read
+    return _largest_error(kernel, points, params, kernel.hyperparameters, tol)
+
+
+def _largest_error(
+    kernel: Kernel, points: Points, params: Params, names: Sequence[str], tol: float
+) -> float:
+    """Return the largest relative error of some derivatives; more than `tol` is too much."""
+    kind, M = type(kernel).__name__, np.random.default_rng(0).normal(size=(len(points),) * 2)
+
+    def block(at: Params) -> tuple[Any, np.ndarray]:
+        placed = kernel.at(points, at)
+        return placed, kernel.block(placed, placed, at)
+
+    placed, K = block(params)
+    if not np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * float(np.abs(K).max(initial=0.0))):
+        raise ValueError(f"{kind} is not symmetric: K(x, z) must be K(z, x).")
+    found = kernel.pullback(placed, placed, K, M, params) if names else {}
+    size, worst = NO_SLOPE * total(np.abs(M), np.abs(K)), 0.0
+    for name in names:
+        value = params[name]
         flat = np.atleast_1d(np.asarray(value, dtype=float))
-        slopes = np.zeros(len(flat))
+        slopes, least = np.zeros(len(flat)), size / max(float(np.abs(flat).max()), NO_SLOPE)
         for k, entry in enumerate(flat):
             step = STEP * max(abs(entry), STEP)
             ends = [np.where(np.arange(len(flat)) == k, entry + s, flat) for s in (step, -step)]
-            up, down = (
-                summed({**params, name: e if np.ndim(value) else float(e[0])}) for e in ends
-            )
+            at = [{**params, name: end if np.ndim(value) else float(end[0])} for end in ends]
+            up, down = (total(M, block(end)[1]) for end in at)
             slopes[k] = (up - down) / (2.0 * step)
-        error = float(np.abs(slopes - found[name]).max() / max(np.abs(slopes).max(), 1e-12))
+        unit = max(float(np.abs(slopes).max()), least, TINY)
+        error = float(np.abs(slopes - found[name]).max()) / unit
         if not error <= tol:
             raise ValueError(
-                f"the derivative of {type(kernel).__name__} by {name} is {found[name]!r}, while "
-                f"differences of its blocks give {slopes.tolist()!r}."
+                f"the derivative of {kind} by {name} is {found[name]!r}, while differences of its "
+                f"blocks give {slopes.tolist()!r}."
             )
         worst = max(worst, error)
     return worst

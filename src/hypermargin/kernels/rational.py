@@ -26,10 +26,20 @@ class RationalQuadratic(Stationary):
         Width, or one for each feature; 1 / (2 length^2), as of the Gaussian kernel.
     alpha : float, default=1.0
         How much alike the widths are that it is an average of.
-    ard : bool, default=False
-        Whether a search gives each feature its own width.
-    columns : default=None
+    ard : bool, "always" or array-like of labels, default=False
+        Whether a search gives each feature its own width if that pays, or in any case, or each
+        group of features that have the same label.
+    columns : column selection, default=None
         The columns that it reads, as in ColumnTransformer; None is all.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from hypermargin import KernelSVC
+    >>> from hypermargin.kernels import RationalQuadratic
+    >>> X, y = load_iris(return_X_y=True)
+    >>> KernelSVC(kernel=RationalQuadratic(alpha=0.5)).fit(X, y).score(X, y) > 0.95
+    True
     """
 
     hyperparameters = ("gamma", "alpha")

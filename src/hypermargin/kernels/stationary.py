@@ -21,7 +21,32 @@ from .points import Points, copied
 
 
 class Stationary(Kernel):
-    """K = phi(d): `value` is phi, and `slope` its derivative."""
+    """K = phi(d): `value` is phi, and `slope` its derivative.
+
+    A kernel of one's own needs these two.
+
+    Parameters
+    ----------
+    gamma : "scale", float or array-like of shape (n_features,), default="scale"
+        Width, or one for each feature; 0 removes the feature.
+    ard : bool, "always" or array-like of labels, default=False
+        Whether a search gives each feature its own width if that pays, or in any case, or each
+        group of features that have the same label.
+    columns : column selection, default=None
+        The columns that it reads, as in ColumnTransformer; None is all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.kernels import Stationary, check_kernel
+    >>> class Cauchy(Stationary):
+    ...     def value(self, d):
+    ...         return 1 / (1 + d)
+    ...     def slope(self, d, K):
+    ...         return -(K**2)
+    >>> check_kernel(Cauchy(gamma=[0.5, 0.1]), np.random.default_rng(0).normal(size=(20, 2))) < 1e-6
+    True
+    """
 
     hyperparameters: tuple[str, ...] = ("gamma",)
     widths = ("gamma",)

@@ -33,7 +33,23 @@ class _OfCounts(Kernel):
 
 
 class Tanimoto(_OfCounts):
-    """K = x'z / (|x|^2 + |z|^2 - x'z): of bits, those in common by those in either."""
+    """K = x'z / (|x|^2 + |z|^2 - x'z): of bits, those in common by those in either.
+
+    Parameters
+    ----------
+    columns : column selection, default=None
+        The columns that it reads, as in ColumnTransformer; None is all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin import KernelSVC
+    >>> from hypermargin.kernels import Tanimoto
+    >>> bits = np.random.default_rng(0).integers(2, size=(100, 20))
+    >>> y = bits[:, :10].sum(axis=1) > bits[:, 10:].sum(axis=1)
+    >>> KernelSVC(kernel=Tanimoto()).fit(bits, y).score(bits, y) > 0.9
+    True
+    """
 
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
@@ -45,7 +61,23 @@ class Tanimoto(_OfCounts):
 
 
 class MinMax(_OfCounts):
-    """K = sum_j min(x_j, z_j) / sum_j max(x_j, z_j); of bits, the same as Tanimoto's."""
+    """K = sum_j min(x_j, z_j) / sum_j max(x_j, z_j); of bits, the same as Tanimoto's.
+
+    Parameters
+    ----------
+    columns : column selection, default=None
+        The columns that it reads, as in ColumnTransformer; None is all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin import KernelSVC
+    >>> from hypermargin.kernels import MinMax
+    >>> counts = np.random.default_rng(0).poisson(2.0, size=(100, 20))
+    >>> y = counts[:, :10].sum(axis=1) > counts[:, 10:].sum(axis=1)
+    >>> KernelSVC(kernel=MinMax()).fit(counts, y).score(counts, y) > 0.9
+    True
+    """
 
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None

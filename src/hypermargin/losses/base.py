@@ -7,7 +7,7 @@ Every loss here trains by the same quadratic programme in beta (one number per p
 
 and the machine's output is  o(x) = sum_j beta_j K(x, x_j) + bias.  A loss says how target, lower,
 upper, kink and ridge follow from the labels, the weights and its hyperparameters, and pulls
-cotangents on them back to the hyperparameters.  (keerthi-2006 writes beta_j = alpha_j y_j and
+cotangents on them back to the hyperparameters.  (Keerthi et al. write beta_j = alpha_j y_j and
 minus b for the bias; in beta the matrix P of eq. (5) becomes symmetric.)
 
 Some hyperparameters have a value for each part of the rows: a row costs  c_i = C w_i  times the
@@ -47,6 +47,15 @@ class Dual:
     A `soft` loss has an entropy in place of the corners at the bounds: with s = beta / bound,
     soft |bound| (s log s + (1 - s) log(1 - s)) is added.  Its ridge, the inverse of its curvature,
     is known once it is trained, and is filled in then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.losses import CLASSIFICATION, Rows
+    >>> rows = Rows(np.array([1.0, -1.0]), np.ones(2), {})
+    >>> dual = CLASSIFICATION["hinge"]().dual(rows, {"C": 3.0})
+    >>> dual.lower, dual.upper
+    (array([ 0., -3.]), array([3., 0.]))
     """
 
     target: np.ndarray
@@ -64,6 +73,15 @@ class Rows:
     `y` has one entry per point, like every one of `parts`: the numbers of the points' classes,
     machines or groups.  `weight` has the same or one row per fold.  Points of many machines may
     follow each other: a loss treats every point on its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.losses import REGRESSION, Rows
+    >>> rows = Rows(np.array([1.5, 2.0]), np.ones(2), {"group": np.array([0, 1])})
+    >>> costs = {"C": 3.0, "epsilon": 0.1, "group_cost": np.array([1.0, 2.0])}
+    >>> REGRESSION["epsilon_insensitive"]().dual(rows, costs).upper
+    array([3., 6.])
     """
 
     y: np.ndarray
@@ -141,7 +159,18 @@ def softer(soft: float) -> list[float]:
 
 
 class Costly(Loss):
-    """A loss whose rows cost  c_i = C w_i  times the factors of the parts that they are of."""
+    """A loss whose rows cost  c_i = C w_i  times the factors of the parts that they are of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.losses import Costly, Rows
+    >>> rows = Rows(np.array([1.0, 2.0]), np.array([1.0, 0.5]), {})
+    >>> Costly().costs(rows, {"C": 4.0})
+    array([4., 2.])
+    >>> Costly().pull_costs(rows, {"C": 4.0}, np.ones(2))
+    {'C': 1.5}
+    """
 
     hyperparameters: ClassVar[tuple[str, ...]] = ("C",)
     by_part: ClassVar[Mapping[str, str]] = {"group_cost": "group"}
@@ -200,5 +229,22 @@ def unreached(costs: np.ndarray, slack: np.ndarray) -> np.ndarray:
 
 
 def inverse(costs: np.ndarray, otherwise: float = np.inf) -> np.ndarray:
-    """Return 1 / costs; where nothing has no cost an infinite ridge leaves the row out."""
+    """Return 1 / costs; a row that costs nothing gets `otherwise`: an infinite ridge leaves it out.
+
+    Parameters
+    ----------
+    costs : ndarray
+    otherwise : float, default=inf
+
+    Returns
+    -------
+    inverse : ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hypermargin.losses import inverse
+    >>> inverse(np.array([2.0, 0.0]))
+    array([0.5, inf])
+    """
     return np.divide(1.0, costs, out=np.full_like(costs, otherwise), where=costs > 0)

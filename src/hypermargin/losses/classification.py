@@ -37,7 +37,17 @@ class _Classification(Costly):
 
 
 class Hinge(_Classification):
-    """sum_i c_i max(0, m_i - y_i o_i): the weighted hinge loss of keerthi-2006, section 2."""
+    """sum_i c_i max(0, m_i - y_i o_i): the weighted hinge loss of Keerthi et al., section 2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from hypermargin import KernelSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> KernelSVC(loss="hinge").fit(scale(X), y).score(scale(X), y) > 0.95
+    True
+    """
 
     corners: ClassVar[bool] = True
 
@@ -55,7 +65,17 @@ class Hinge(_Classification):
 
 @dataclass(frozen=True)
 class SmoothHinge(Hinge):
-    """sum_i c_i log(1 + exp(mu (m_i - y_i o_i))) / mu: klatzer-pock, eq. (6)."""
+    """sum_i c_i log(1 + exp(mu (m_i - y_i o_i))) / mu: Klatzer and Pock, eq. (6).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from hypermargin import KernelSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> KernelSVC(loss="smooth_hinge", mu=12.0).fit(scale(X), y).score(scale(X), y) > 0.95
+    True
+    """
 
     mu: float = 12.0
     corners = False
@@ -66,7 +86,17 @@ class SmoothHinge(Hinge):
 
 
 class Logistic(Hinge):
-    """sum_i c_i log(1 + exp(-y_i o_i)): kernel logistic regression."""
+    """sum_i c_i log(1 + exp(-y_i o_i)): kernel logistic regression.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from hypermargin import KernelSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> KernelSVC(loss="logistic").fit(scale(X), y).score(scale(X), y) > 0.95
+    True
+    """
 
     softens = True
     corners = False
@@ -83,6 +113,15 @@ class SquaredHinge(_Classification):
 
     A coefficient is at most 2 c_i times the slack, and the squares of slacks cost no more than they
     do at o = 0: this bounds it, so that no bound is ever met, if the kernel is positive definite.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from hypermargin import KernelSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> KernelSVC(loss="squared_hinge").fit(scale(X), y).score(scale(X), y) > 0.95
+    True
     """
 
     unreached = True
@@ -100,7 +139,17 @@ class SquaredHinge(_Classification):
 
 
 class ModifiedHuber(_Classification):
-    """The squared hinge loss up to a slack of 2 m_i, and its tangent beyond."""
+    """The squared hinge loss up to a slack of 2 m_i, and its tangent beyond.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from hypermargin import KernelSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> KernelSVC(loss="modified_huber").fit(scale(X), y).score(scale(X), y) > 0.95
+    True
+    """
 
     def dual(self, rows: Rows, params: Params) -> Dual:
         costs, target = self.costs(rows, params), self.targets(rows, params)
@@ -120,7 +169,17 @@ class ModifiedHuber(_Classification):
 
 
 class LeastSquares(_Classification):
-    """sum_i c_i (m_i y_i - o_i)^2 with a bias: the least-squares SVM, and regression alike."""
+    """sum_i c_i (m_i y_i - o_i)^2 with a bias: the least-squares SVM, and regression alike.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from hypermargin import KernelSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> KernelSVC(loss="squared").fit(scale(X), y).score(scale(X), y) > 0.95
+    True
+    """
 
     linear = True
 

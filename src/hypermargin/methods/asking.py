@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.space import GroupedArray
 from .objective import Objective
 from .proxy import Proxy, coordinates_of, held_out, widths_in
 
@@ -27,6 +28,7 @@ class Answer:
     which: np.ndarray
     n_widths: int
     n_parts: int
+    each: str = "feature"  # what has a width of its own
     proxies: list[Proxy] = field(default_factory=list)
     ones: list[np.ndarray] = field(default_factory=list)
     points: list[np.ndarray] = field(default_factory=list)
@@ -89,15 +91,15 @@ class Answer:
         if not self.proxies:
             asked = "one width is kept" if self.asked else "widths are kept, as was asked"
             return f"no rows could be held out to compare widths on; {asked}."
-        what = "one for each feature is kept" if self.kept else "one for all features is kept"
+        what = f"one for {f'each {self.each}' if self.kept else 'all features'} is kept"
         if not self.asked:
             what += ", as was asked"
         elif gain > error and not self.tells:
             what += ", as neither is clearly better than chance"
         return (
-            f"with a width for each feature the smooth loss on {self.n_held} rows that were held "
-            f"out is {np.exp(-gain):.3g} times that with one for all (the logarithm has a standard "
-            f"error of {error:.2g}); {what}."
+            f"with a width for each {self.each} the smooth loss on {self.n_held} rows that were "
+            f"held out is {np.exp(-gain):.3g} times that with one for all (the logarithm has a "
+            f"standard error of {error:.2g}); {what}."
         )
 
 
@@ -106,7 +108,9 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
     which = coordinates_of(objective.space, objective.prepared.problem)
     n_widths = sum(len(part) for part in widths_in(objective.space, which))
     parts = held_out(objective, n_widths)
-    answer = Answer(asked, which, n_widths, len(parts))
+    grouped = any(isinstance(h, GroupedArray) for h in objective.space.hyperparameters)
+    what = "group of features" if grouped else "feature"
+    answer = Answer(asked, which, n_widths, len(parts), what)
     for held in parts:
         proxy = Proxy(objective, held, one)
         loss, best = proxy.one_width()

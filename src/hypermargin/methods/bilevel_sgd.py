@@ -1,4 +1,4 @@
-"""Couellan and Wang's method, as jiang-siddiqui's section 3.2 describes it.
+"""Couellan and Wang's method, as Jiang and Siddiqui's section 3.2 describes it.
 
 One training row of each fold is drawn in every iteration.  The weights move by
 

@@ -1,4 +1,4 @@
-"""The least-squares subproblem of moore-2011's PBP, eq. (45), by a solver of its own.
+"""The least-squares subproblem of Moore et al.'s PBP, eq. (45), by a solver of its own.
 
 Every machine t has its weights; hyperparameters are common to all.  In moves dw and dx it is
 

@@ -1,4 +1,4 @@
-"""Bennett's bilevel programme, as moore-2011 compares with it: linear programmes one after another.
+"""Bennett's bilevel programme, which Moore et al. compare with: one linear programme after another.
 
 Every fold's machine  min 1/2 w' R w + C sum_j max(0, |x_j' w - y_j| - epsilon)  is replaced by its
 optimality conditions.  With  b = a_minus - a_plus  they are

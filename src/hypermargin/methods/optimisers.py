@@ -58,7 +58,7 @@ def _bfgs(
     most: int | None = None,
     reach: float = 2.0,
 ) -> Found:
-    """BFGS or L-BFGS-B, ended by the rule of keerthi-2006: |f_new - f_old| <= tol |f_old|.
+    """BFGS or L-BFGS-B, ended by the rule of Keerthi et al.: |f_new - f_old| <= tol |f_old|.
 
     Smooth errors are flat far from the data's scale, and there quasi-Newton directions run straight
     into the corners, where training is slow.  So every run is kept inside a box of half-width
@@ -145,7 +145,7 @@ def quadratic_model(
     For few hyperparameters: an evaluation costs training on all folds, the model next to nothing,
     so every step should use all that is known.  Values count relative to the best one.  It ends
     when the model promises, or a step has brought, no more than the fraction `tol` of the value
-    (the rule of keerthi-2006, asked of the model as well), when the radius is too small to matter,
+    (Keerthi et al.'s rule, asked of the model as well), when the radius is too small to matter,
     or after a number of evaluations (15 for two hyperparameters); if `most` is given, after so many
     unless the last one has gained much; then the start is known to be good, and the first step is
     shorter.  Steps stay in the region, if there is one.

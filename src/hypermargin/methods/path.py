@@ -1,4 +1,4 @@
-"""chu-2015's path: the cost of a linear machine grows, and every fold starts where it ended."""
+"""Chu et al.'s path: the cost of a linear machine grows, and every fold starts where it ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONSECUTIVE = 3  # solutions that did not change before the sweep stops
 
 
 class CostPath(Method):
-    """Algorithm 1 of chu-2015: sweep the cost upwards, every fold warm from its last solution.
+    """Algorithm 1 of Chu et al.: sweep the cost upwards, every fold warm from its last solution.
 
     It starts at the least cost of the space, by default that below which every row is inside its
     margin, eqs. (21) and (22), and stops when CONSECUTIVE solutions in a row already were good

@@ -1,4 +1,4 @@
-"""moore-2011's PBP: hyperparameters and the weights of all folds move together.
+"""Moore et al.'s PBP: hyperparameters and the weights of all folds move together.
 
 Machines need not be trained: the squares of their gradients, eq. (29), are added to the outer loss
 with a penalty, eq. (44), which is doubled until they are next to nothing (Algorithm 2).  For each
@@ -34,7 +34,7 @@ from .objective import Objective, SearchEnded
 ZETA = 1e-3  # gradients of machines that are trained, in units of those where nothing is learnt
 SHARE = 0.01  # of the loss, that weights of folds may gain at first by not being trained
 RHO = 0.1  # the least share of what was promised that a step must gain
-ENOUGH = 0.2  # of the tolerance of a search: moore-2011's own if that is the usual one
+ENOUGH = 0.2  # of the tolerance of a search: Moore et al.'s own if that is the usual one
 NEAR = 1e-2  # proximity to begin with; to try again nearer costs little
 ASTRAY = 0.1  # of the loss of trained machines, that no weights are to gain by not being trained
 MORE = 16.0  # factor on penalties that let them
@@ -43,7 +43,7 @@ SMALL = 1e-4  # by how much outputs are moved to see the curvature of the outer 
 
 
 class Penalty(Method):
-    """Algorithms 2 and 3 of moore-2011.
+    """Algorithms 2 and 3 of Moore et al.
 
     Steps are in logarithms of hyperparameters, or with ``logarithms=False`` in them as they are.
 

@@ -7,7 +7,8 @@ all features.  That has no unit, and means the same for numbers and for codes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -44,37 +45,38 @@ def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
     if answer.kept:
         dropped[np.argsort(found, kind="stable")[: n_droppable(answer, parts)]] = True
     names = np.empty(len(found), dtype=object)
-    names[:] = names_of(answer.proxies[0])
+    names[:] = [feature.name for feature in features_of(answer.proxies[0])]
     return {"feature": names, "relevance": found, "std_error": error, "droppable": dropped}
 
 
-def arrays_of(proxy: Proxy) -> list[FeatureArray]:
-    return [h for h in proxy.space.hyperparameters if isinstance(h, FeatureArray)]
+@dataclass(frozen=True)
+class Feature:
+    """A feature or a group of them: its columns of the data, and the places of its widths.
+
+    It has several widths if several kernels read it.
+    """
+
+    name: Any
+    columns: np.ndarray
+    widths: list[int]
 
 
-def names_of(proxy: Proxy) -> list:
-    """Return the labels of the widths; of several kernels with the names of their parameters."""
-    arrays = arrays_of(proxy)
-    if len(arrays) > 1:
-        return [name for h in arrays for name in h.spelled]
-    return [arrays[0].labels.names[k] for k in arrays[0].chosen]
-
-
-def columns_of(proxy: Proxy) -> list[np.ndarray]:
-    """Return the columns of the data that each width is for."""
-    found = []
-    for h in arrays_of(proxy):
+def features_of(proxy: Proxy) -> list[Feature]:
+    """Return what has widths of its own."""
+    found: dict[tuple[int, ...], Feature] = {}
+    arrays = [h for h in proxy.space.hyperparameters if isinstance(h, FeatureArray)]
+    for h, places in zip(arrays, proxy.widths, strict=True):
         columns = proxy.kernel.columns_of(h.own, proxy.machine.points.X.shape[1])
-        if isinstance(h, GroupedArray):
-            found += [columns[h.group == k] for k in range(len(h.labels))]
-        else:
-            found += [columns[[k]] for k in h.chosen]
-    return found
+        for number, place in zip(h.chosen, places, strict=True):
+            own = columns[h.group == number] if isinstance(h, GroupedArray) else columns[[number]]
+            new = Feature(h.labels.names[number], own, [])
+            found.setdefault(tuple(own.tolist()), new).widths.append(int(place))
+    return list(found.values())
 
 
 def exchanged(proxy: Proxy, z: np.ndarray) -> np.ndarray:
     """Return how much outputs change with every feature, as a share of all of them."""
-    X, columns = proxy.points.X, columns_of(proxy)
+    X, columns = proxy.points.X, [feature.columns for feature in features_of(proxy)]
     if sparse.issparse(X) or len(columns) > MANY_FEATURES:
         return as_share(slopes(proxy, z))
     most = WORK / (len(columns) * len(proxy.machine.points) * X.shape[1])
@@ -102,7 +104,8 @@ def slopes(proxy: Proxy, z: np.ndarray) -> np.ndarray:
     points = kernel.at(machine.points.take(at), own)
     K = kernel.block(points, points, own)
     found = proxy.pull(params, kernel.pullback(points, points, K, -np.ones_like(K), own))
-    return np.maximum(np.concatenate([found[part] for part in proxy.widths]), 0.0)
+    found = np.array([found[feature.widths].sum() for feature in features_of(proxy)])
+    return np.maximum(found, 0.0)
 
 
 def as_share(found: np.ndarray) -> np.ndarray:
@@ -118,16 +121,16 @@ def n_droppable(answer: Answer, parts: list[np.ndarray]) -> int:
     No answer in time counts as none.
     """
     proxies, points = answer.proxies, answer.points
-    every = np.concatenate(proxies[0].widths)
-    orders = [every[np.argsort(part, kind="stable")] for part in parts]
+    every = [feature.widths for feature in features_of(proxies[0])]
+    orders = [[every[k] for k in np.argsort(part, kind="stable")] for part in parts]
     before = [p.outputs(z) for p, z in zip(proxies, points)]
 
     def at_no_loss(count: int) -> bool:
         gains, errors = [], []
         for proxy, point, order, full in zip(proxies, points, orders, before):
             proxy.objective.budget.check()
-            less = point.copy()
-            less[order[:count]] = proxy.bounds[order[:count], 0]
+            less, dropped = point.copy(), [k for widths in order[:count] for k in widths]
+            less[dropped] = proxy.bounds[dropped, 0]
             gain, error = proxy.gain(full, proxy.outputs(less), DROP_DRAWS)
             gains.append(gain)
             errors.append(error)

@@ -1,4 +1,4 @@
-"""jiang-siddiqui's method: dual coordinate descent of the machines, stochastic steps of C.
+"""Jiang and Siddiqui's method: dual coordinate descent of the machines, stochastic steps of C.
 
 Algorithm 1 for K folds.  Machines start from zero, and C at the lower end of its range.  In every
 iteration each machine makes sweeps over its rows in random order, one as the paper's discussion has

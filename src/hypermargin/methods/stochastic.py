@@ -1,4 +1,4 @@
-"""Stochastic steps of C, which jiang-siddiqui's method and the one before it have in common.
+"""Stochastic steps of C, which Jiang and Siddiqui's method and the one before it have in common.
 
 The machines of all folds and C move in turn.  In every iteration each machine does a little work,
 and tells how its weights move with C.  One validation row of each fold that is inside its margin is

@@ -256,7 +256,7 @@ class Problem:
         """Give memory back; the next evaluation takes what it needs."""
 
     def _moved(self, evaluation: Evaluation, params: Params) -> Evaluation:
-        """Return an evaluation with outputs above the threshold: eq. (15) of keerthi-2006."""
+        """Return an evaluation with outputs above the threshold: eq. (15) of Keerthi et al."""
         threshold = params.get("threshold", self.values.get("threshold", 0.0))
         if threshold == 0.0 and "threshold" not in params:
             return evaluation

@@ -276,10 +276,11 @@ def check_landmarks(model: Model, rank: int, exactly: bool) -> None:
         raise ValueError(f"rank={rank} is for kernel machines; {machine!r} needs no landmarks.")
     if getattr(machine, "loss", None) in ("smooth_hinge", "logistic"):
         raise ValueError(f"rank={rank} is not for loss={machine.loss!r}; use 'modified_huber'.")
-    if not exactly and not can_install(machine):
+    if not exactly and not (can_install(machine) or hasattr(machine, "begin_at")):
         raise ValueError(
             f"rank={rank} gives models with landmarks as support vectors, which {machine!r} "
-            "cannot be; use SVC or SVR without probability, or exact_refit=True."
+            "cannot be; use SVC or SVR without probability, KernelSVC or KernelSVR, or "
+            "exact_refit=True."
         )
     if not model.adapter.kernel().definite:
         raise ValueError(

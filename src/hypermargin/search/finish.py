@@ -17,6 +17,7 @@ from ..adapters.linear import LinearAdapter
 from ..adapters.model import Model, read_model
 from ..adapters.prepare import Prepared
 from ..kernels import Precomputed
+from ..problems.landmarks.problem import LowRankCrossValidation
 from ..problems.linear.problem import LinearCrossValidation
 from .log import Run
 from .records import Record
@@ -52,7 +53,7 @@ def fit_best(
     # libsvm would stop at max_iter, and that is what was asked for
     ours = can_install(model.machine) and model.machine.max_iter == -1
     if on_landmarks:
-        ours = not exactly
+        ours = can_install(model.machine) and not exactly
     few = prepared is not None and prepared.n_rows <= COLD_ROWS and not on_landmarks
     few = few and not leaves_bias_open(record.state)
     if ours and few and _fit_by_libsvm(best, model, X, y, fit_params, budget):
@@ -68,7 +69,10 @@ def fit_best(
         except FloatingPointError:  # libsvm computes in double precision throughout
             pass
     if hasattr(model.machine, "begin_at"):
-        with model.machine.begin_at(None if on_landmarks else record.state, budget):
+        problem, landmarks = getattr(prepared, "problem", None), None
+        if on_landmarks and not exactly and isinstance(problem, LowRankCrossValidation):
+            landmarks = {"rank": problem.rank, "seed": problem.seed}
+        with model.machine.begin_at(None if on_landmarks else record.state, budget, landmarks):
             best.fit(X, y, **fit_params)
         return
     if prepared is not None and prepared.problem.loss.linear:

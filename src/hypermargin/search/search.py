@@ -124,7 +124,8 @@ ends in one of them
         Number of landmarks, for data that are too many to train on exactly.  Machines are then
         expansions on that many rows, drawn once and in the proportions of the classes (Nystrom
         approximation), and the corners of the loss are rounded.  A fold has its share of them,
-        training rows only.  None trains exactly.  For SVC and SVR with a positive definite kernel.
+        training rows only.  None trains exactly.  For SVC, SVR, KernelSVC and KernelSVR with a
+        positive definite kernel.
     exact_refit : bool, default=False
         Whether a search with `rank` refits the best point exactly.  By default the refitted model
         has the landmarks as its support vectors.
@@ -335,7 +336,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             answer_otherwise(usable, scorers),
         )
         by_loss = self.criterion is not None and self.scoring is None
-        # grids and chu-2015 take the first of equal scores
+        # grids and Chu et al. take the first of equal scores
         first = method is not None and method.takes_first
         first = first or not any(descends(plan) for plan in plans)
         selection = Selection(by_loss, first)

@@ -2,7 +2,7 @@
 
 `CrossValidation.evaluate` takes hyperparameters and returns the out-of-fold outputs together with a
 pullback, which turns a gradient on the outputs into a gradient on the hyperparameters by one
-adjoint solve per machine (eqs. 13-14 of keerthi-2006).  With beta_B at its bounds and beta_F free,
+adjoint solve per machine (Keerthi et al., eqs. 13-14).  With beta_B at its bounds and beta_F free,
 
     [ A  1 ] [ beta_F ]   [ target_F - kink_F sign_F - K_FB beta_B ]
     [ 1' 0 ] [  bias  ] = [             - 1' beta_B                ],   A = K_FF + diag(ridge_F),

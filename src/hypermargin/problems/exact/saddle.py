@@ -1,4 +1,4 @@
-"""The symmetric system behind training and its adjoint, eqs. (5) and (14) of keerthi-2006.
+"""The symmetric system behind training and its adjoint, eqs. (5) and (14) of Keerthi et al.
 
 For the free variables of a machine with a bias the matrix is  [[A, 1], [1', 0]]  with A the free
 block of K + diag(ridge); without a bias it is A alone.

@@ -76,7 +76,7 @@ class SoftMachine:
 
 
 class FistaMachine(SoftMachine):
-    """One machine, trained by FISTA as in klatzer-pock: eq. (13) with C = 1 / c, and a bias.
+    """One machine, trained by FISTA as in Klatzer and Pock: eq. (13) with C = 1 / c, and a bias.
 
     As for linear machines, the losses have the gradient step and the penalty shrinks it; but steps
     are taken in the norm of the functions, |f|^2 = beta' K beta.  There they need no more than a

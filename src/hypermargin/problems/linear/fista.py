@@ -1,6 +1,6 @@
-"""FISTA for linear machines in lanes: klatzer-pock, section 4, and Beck and Teboulle (2009).
+"""FISTA for linear machines in lanes: Klatzer and Pock, section 4, and Beck and Teboulle (2009).
 
-The objective of a machine, klatzer-pock, eq. (4) with C = 1 / c, is a smooth sum f of losses and
+The objective of a machine, their eq. (4) with C = 1 / c, is a smooth sum f of losses and
 the penalty.  A step goes from Y along the gradient of f, and the penalty shrinks it:
 
     W+ = (Y - grad f(Y) / L) / (1 + R / L),      Y+ = W+ + (t - 1) / t+ (W+ - W),

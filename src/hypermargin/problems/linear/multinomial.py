@@ -331,7 +331,7 @@ class CoupledPart(Part):
 
     @property
     def balance(self) -> np.ndarray:
-        """The share of the smallest class by lane, as in chu-2015, eq. (28).
+        """The share of the smallest class by lane, as in Chu et al., eq. (28).
 
         Classes with next to no rows have next to no part in the gradient: they are left out.
         """

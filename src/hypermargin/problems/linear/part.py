@@ -93,7 +93,7 @@ class Part:
 
     @property
     def balance(self) -> float | np.ndarray:
-        """The share of the smaller class by lane, as in chu-2015, eq. (28); 1 for regressors."""
+        """The share of the smaller class by lane, as in Chu et al., eq. (28); 1 for regressors."""
         if not self.problem.loss.classifies:
             return 1.0
         trained = self.bundle.loss.weight > 0
@@ -118,7 +118,7 @@ class Part:
             W[:, lane] = start.weights
             if start.rate is not None:
                 W[:, lane] += np.log(ratio) * start.rate
-            if start.beta is not None:  # chu-2015, eq. (14)
+            if start.beta is not None:  # Chu et al., eq. (14)
                 A[:, lane] = ratio * start.beta[self.rows]
         bundle.start(W, A)
         train(bundle, tol, self.balance, rough, path)

@@ -180,7 +180,7 @@ class LinearCrossValidation(Problem):
     ) -> LinearEvaluation:
         """Train all folds; the tolerance bounds gradients, relative to those at zero weights.
 
-        With `path` machines are trained as along chu-2015's path, and the evaluation tells whether
+        With `path` machines are trained as by Chu et al., and the evaluation tells whether
         those of `warm` were good enough.
         """
         tol, budget, dtype = effort.tol, effort.budget, self._dtype(effort.tol)
@@ -324,7 +324,7 @@ class LinearCrossValidation(Problem):
 
 
 def least_cost(n_rows: int, longest: float, loss: Loss) -> float:
-    """Return a power of two below which every row is inside its margin: chu-2015, eqs. (21), (22).
+    """Return a power of two below which every row is in its margin: Chu et al., eqs. (21), (22).
 
     `longest` is the largest squared length of a row.
     """

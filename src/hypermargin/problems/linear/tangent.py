@@ -5,7 +5,7 @@ coefficients of the rows, moves with weights and hyperparameters like
 
     r + H dw + B dgamma,    H = R + X' D X,    B = -X' dA/dgamma,
 
-D being the curvatures of the rows: what is squared in eq. (45) of moore-2011.  Costs multiply the
+D being the curvatures of the rows: what is squared in eq. (45) of Moore et al.  Costs multiply the
 loss of a row, so that dA/dc = A / c; a tube, or a margin, moves its corner.
 
 At a corner of the slope any share p of the curvature beyond it will do, 0 <= p <= 1, the same in H

@@ -58,7 +58,7 @@ def train(
 
 
 def _gradients_below(bundle: Bundle, tol: float | np.ndarray) -> bool:
-    """Whether W is good enough: chu-2015, rule (24)."""
+    """Whether W is good enough: Chu et al., rule (24)."""
     reach = bundle.reach()
     bundle.matrix.times(bundle.W, bundle.Z)
     bundle.slopes(bundle.Z)

@@ -1,4 +1,4 @@
-"""Steps of Newton's method as LIBLINEAR takes them since version 2.40, for the path of chu-2015.
+"""Steps of Newton's method as LIBLINEAR takes them since version 2.40, for the path of Chu et al.
 
 Which C a path chooses hangs on where training stops, and that on the steps it takes; with the same
 steps it is the C of `train -C`.  (On a9a and two sets of news with two losses, 3 of 6 choices are
