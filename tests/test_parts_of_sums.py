@@ -94,3 +94,32 @@ def test_the_answer_names_groups_of_features():
     search.fit(X, X[:, 0] * X[:, 1] > 0)
     assert "a width for each group of features" in search.widths_["why"]
     assert set(search.relevance_["feature"]) == {"one", "other"}
+
+
+def noisy_sum(ask):
+    return Sum([(n, RBF(columns=[n])) for n in "abcd"], ask=ask)
+
+
+def test_the_average_kernel_is_kept_where_weights_do_not_pay():
+    X, _ = table()
+    y = X.sum(axis=1) + 3.0 * np.random.default_rng(1).normal(size=len(X))
+    search = GradientSearchCV(KernelSVR(kernel=noisy_sum(True)), cv=3, random_state=0).fit(X, y)
+    assert not search.weights_["kept"]
+    assert search.weights_["asked"]
+    assert "the average kernel is kept" in search.weights_["why"]
+    weights = list(search.best_params_["kernel__weights"].values())
+    assert max(weights) < 1.5 * min(weights)
+    assert not hasattr(search, "widths_")
+
+
+@pytest.mark.parametrize("ask", [False, True])
+def test_weights_are_kept_where_they_pay_and_kernels_are_ranked(ask):
+    X, y = table(200)
+    search = GradientSearchCV(KernelSVR(kernel=noisy_sum(ask)), cv=3, random_state=0).fit(X, y)
+    assert search.weights_["kept"]
+    assert search.weights_["asked"] == ask
+    found = pd.DataFrame(search.relevance_).set_index("kernel")
+    assert set(found.relevance.nlargest(2).index) == {"a", "b"}
+    assert found.relevance.sum() == pytest.approx(1.0)
+    assert set(found.index[found.droppable]) <= {"c", "d"}
+    assert (found.std_error >= 0).all()

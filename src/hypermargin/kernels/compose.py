@@ -174,6 +174,9 @@ class Sum(Composite):
     weights : array-like or dict by name, default=None
         None is the same for all, one in total.  A search that tunes all of them, as it does where
         nothing is said, keeps them at one in total: C has the rest.
+    ask : bool, default=False
+        Whether a search keeps the tuned average of the kernels unless weights and widths of their
+        own lower the loss of rows that it has held out by more than one standard error.
 
     Examples
     --------
@@ -190,9 +193,12 @@ class Sum(Composite):
     True
     """
 
-    def __init__(self, kernels: Sequence[tuple[str, Kernel]], weights: Any = None):
+    def __init__(
+        self, kernels: Sequence[tuple[str, Kernel]], weights: Any = None, *, ask: bool = False
+    ):
         self.kernels = kernels
         self.weights = weights
+        self.ask = ask
 
     @property
     def labels(self) -> Labels:
@@ -219,6 +225,8 @@ class Sum(Composite):
         return self.labels.values("weights", given)
 
     def values(self) -> Params:
+        if not isinstance(self.ask, bool):
+            raise ValueError(f"ask={self.ask!r} of Sum must be True or False.")
         return {**dict.fromkeys(self._own, self.given), **super().values()}
 
     def dimension(self, name: str, points: Points) -> Any:

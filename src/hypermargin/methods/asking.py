@@ -13,6 +13,10 @@ from .proxy import Proxy, coordinates_of, held_out, widths_in
 
 CLEARLY = 3.0  # deviations from chance
 TRIAL, MOST = 10, 40  # evaluations from each start, and in all from the better one
+WIDTHS = "a width for each feature", "one for all features"
+GROUPS = "a width for each group of features", "one for all features"
+WEIGHTS = "a weight for each kernel", "the average kernel"
+OTHERS = "what each kernel has of its own", "what kernels have in common"
 
 
 @dataclass
@@ -28,13 +32,19 @@ class Answer:
     which: np.ndarray
     n_widths: int
     n_parts: int
-    each: str = "feature"  # what has a width of its own
+    # what is compared: the model with more hyperparameters, and that with fewer
+    names: tuple[str, str] = WIDTHS
     proxies: list[Proxy] = field(default_factory=list)
     ones: list[np.ndarray] = field(default_factory=list)
     points: list[np.ndarray] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
     over_chance: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def about(self) -> str | None:
+        """What the answer is about, if users are told: widths, or weights of kernels."""
+        return "widths" if self.n_widths else "weights" if self.names == WEIGHTS else None
 
     @property
     def n_held(self) -> int:
@@ -88,18 +98,19 @@ class Answer:
     @property
     def why(self) -> str:
         gain, error = self.pooled(self.gains, self.errors)
+        many, one = self.names
+        what = f"{many if self.kept else one} is kept"
         if not self.proxies:
-            asked = "one width is kept" if self.asked else "widths are kept, as was asked"
-            return f"no rows could be held out to compare widths on; {asked}."
-        what = f"one for {f'each {self.each}' if self.kept else 'all features'} is kept"
+            asked = "" if self.asked else ", as was asked"
+            return f"no rows could be held out to compare on; {what}{asked}."
         if not self.asked:
             what += ", as was asked"
         elif gain > error and not self.tells:
             what += ", as neither is clearly better than chance"
         return (
-            f"with a width for each {self.each} the smooth loss on {self.n_held} rows that were "
-            f"held out is {np.exp(-gain):.3g} times that with one for all (the logarithm has a "
-            f"standard error of {error:.2g}); {what}."
+            f"with {many} the smooth loss on {self.n_held} rows that were held out is "
+            f"{np.exp(-gain):.3g} times that with {one} (the logarithm has a standard error of "
+            f"{error:.2g}); {what}."
         )
 
 
@@ -109,8 +120,9 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
     n_widths = sum(len(part) for part in widths_in(objective.space, which))
     parts = held_out(objective, n_widths)
     grouped = any(isinstance(h, GroupedArray) for h in objective.space.hyperparameters)
-    what = "group of features" if grouped else "feature"
-    answer = Answer(asked, which, n_widths, len(parts), what)
+    weighted = any(h.own == "weights" for h in objective.space.hyperparameters)
+    names = GROUPS if grouped else WIDTHS if n_widths else WEIGHTS if weighted else OTHERS
+    answer = Answer(asked, which, n_widths, len(parts), names)
     for held in parts:
         proxy = Proxy(objective, held, one)
         loss, best = proxy.one_width()

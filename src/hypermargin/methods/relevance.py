@@ -2,7 +2,9 @@
 
 The relevance of a feature is how much outputs change when it has the value that it has in another
 row: the root mean square over rows that the machine was not trained on, as a share of the sum over
-all features.  That has no unit, and means the same for numbers and for codes.
+all features.  That has no unit, and means the same for numbers and for codes.  Of a sum without
+widths of features it is the relevance of its kernels: how much outputs change when a kernel says
+what it says of another row.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from .._core.budget import OutOfTime
-from .._core.space import FeatureArray, GroupedArray
+from .._core.space import FeatureArray, GroupedArray, LabelledArray
 from .asking import Answer
 from .objective import Objective
 from .proxy import Proxy
@@ -36,7 +38,10 @@ def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
     if answer is None or not answer.proxies or objective.budget.expired():
         return None
     points = answer.points if answer.kept else answer.ones
-    parts = [exchanged(proxy, z) for proxy, z in zip(answer.proxies, points)]
+    if not features_of(answer.proxies[0]):
+        return None
+    change = exchanged if answer.n_widths else said_by_kernels
+    parts = [change(proxy, z) for proxy, z in zip(answer.proxies, points)]
     found = np.mean(parts, axis=0)
     error = np.full(len(found), np.nan)
     if len(parts) > 1:
@@ -46,7 +51,8 @@ def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
         dropped[np.argsort(found, kind="stable")[: n_droppable(answer, parts)]] = True
     names = np.empty(len(found), dtype=object)
     names[:] = [feature.name for feature in features_of(answer.proxies[0])]
-    return {"feature": names, "relevance": found, "std_error": error, "droppable": dropped}
+    what = "feature" if answer.n_widths else "kernel"
+    return {what: names, "relevance": found, "std_error": error, "droppable": dropped}
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,11 @@ class Feature:
 
 
 def features_of(proxy: Proxy) -> list[Feature]:
-    """Return what has widths of its own."""
+    """Return what has widths of its own; where nothing has, the kernels of a sum."""
     found: dict[tuple[int, ...], Feature] = {}
     arrays = [h for h in proxy.space.hyperparameters if isinstance(h, FeatureArray)]
+    if not arrays:
+        return kernels_of(proxy)
     for h, places in zip(arrays, proxy.widths, strict=True):
         columns = proxy.kernel.columns_of(h.own, proxy.machine.points.X.shape[1])
         for number, place in zip(h.chosen, places, strict=True):
@@ -72,6 +80,30 @@ def features_of(proxy: Proxy) -> list[Feature]:
             new = Feature(h.labels.names[number], own, [])
             found.setdefault(tuple(own.tolist()), new).widths.append(int(place))
     return list(found.values())
+
+
+def kernels_of(proxy: Proxy) -> list[Feature]:
+    """Return the kernels of a sum whose weights are tuned."""
+    first = 0
+    for h in proxy.space.hyperparameters:
+        if h.own == "weights" and isinstance(h, LabelledArray):
+            places = np.flatnonzero(np.isin(proxy.which, np.arange(first, first + len(h.ranges))))
+            pairs = zip(h.chosen, places, strict=True)
+            return [Feature(h.labels.names[k], np.array([k]), [int(at)]) for k, at in pairs]
+        first += len(h.ranges)
+    return []
+
+
+def said_by_kernels(proxy: Proxy, z: np.ndarray) -> np.ndarray:
+    """Return how much outputs change with what every kernel says, as a share of all of them."""
+    left, own = proxy.left_out(z), proxy.own(proxy.params(z))
+    others, found = np.random.RandomState(0).permutation(len(proxy.points)), []
+    for kernel in kernels_of(proxy):
+        alone = np.zeros_like(own["weights"])
+        alone[kernel.columns] = own["weights"][kernel.columns]
+        said = left.predict(proxy.points, {**own, "weights": alone})
+        found.append(np.sqrt(np.mean((said - said[others]) ** 2)))
+    return as_share(np.array(found))
 
 
 def exchanged(proxy: Proxy, z: np.ndarray) -> np.ndarray:

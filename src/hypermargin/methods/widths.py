@@ -63,9 +63,10 @@ def widths_of(objective: Objective) -> list[np.ndarray]:
 
 
 def asks(objective: Objective) -> bool:
-    """Whether a search is to ask if widths pay."""
+    """Whether a search is to ask if widths, or weights of kernels, pay."""
     arrays = [h for h in objective.space.hyperparameters if isinstance(h, FeatureArray)]
-    return any(h.asks for h in arrays)
+    kernel = getattr(objective.prepared.problem, "kernel", None)
+    return any(h.asks for h in arrays) or getattr(kernel, "ask", False)
 
 
 class Penalised:

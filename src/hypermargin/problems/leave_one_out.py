@@ -34,12 +34,13 @@ class LeftOut:
     """Outputs (rows, columns) of the machines that were not trained on their row.
 
     `pullback` turns a cotangent on them into one on the kernel's hyperparameters and on log(ridge);
-    `predict` gives the outputs at other points of the machine that was trained on all rows.
+    `predict` gives the outputs at other points of the machine that was trained on all rows, with
+    other hyperparameters of the kernel if they are given.
     """
 
     outputs: np.ndarray
     pullback: Callable[[np.ndarray], tuple[Params, float]]
-    predict: Callable[[Points], np.ndarray]
+    predict: Callable[..., np.ndarray]
 
 
 class LeaveOneOut:
@@ -76,9 +77,11 @@ class LeaveOneOut:
             by_ridge = ridge * float((np.diag(M) / self.weight).sum())
             return self.kernel.pullback(points, points, K, M, params), by_ridge
 
-        def predict(others: Points) -> np.ndarray:
-            at = self.kernel.at(others, params)
-            return self.kernel.block(at, points, params) @ alpha + bias + self.middle
+        def predict(others: Points, moved: Params | None = None) -> np.ndarray:
+            own = points if moved is None else self.kernel.at(self.points, moved)
+            now = params if moved is None else moved
+            block = self.kernel.block(self.kernel.at(others, now), own, now)
+            return block @ alpha + bias + self.middle
 
         return LeftOut(outputs, pullback, predict)
 

@@ -181,10 +181,13 @@ ends in one of them
         Where each feature may have its own width: whether that was `kept`, the `gain` on rows that
         were held out (the logarithm of the ratio of losses) with its `std_error`, the number of
         these rows (`n_held`), and `why` in a sentence.
+    weights_ : dict
+        The same of the weights of a sum of kernels, beside their tuned average.
     relevance_ : dict of ndarrays
-        There also, for every `feature`: its `relevance`, which is how much outputs change when it
-        is exchanged between rows, as a share of all features; the `std_error` of that; and whether
-        the feature is `droppable`, which costs no more than a standard error of the loss.
+        There also, for every `feature` (or `kernel` of a sum without widths): its `relevance`,
+        which is how much outputs change when it is exchanged between rows, as a share of all; the
+        `std_error` of that; and whether it is `droppable`, which costs no more than a standard
+        error of the loss.
     cv_results_ : dict
         As in :class:`~sklearn.model_selection.GridSearchCV`, one row per evaluation on all rows;
         `objective` is the smooth loss, `gradient_norm` the length of its gradient with respect to
@@ -357,7 +360,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Set the attributes that tell of the search; return the best point, if there is one."""
         results = self._collect(log, n_splits)
 
-        for name in ("curve_", "widths_", "relevance_"):
+        for name in ("curve_", "widths_", "weights_", "relevance_"):
             self.__dict__.pop(name, None)  # those of an earlier fit
         self.n_splits_ = n_splits
         self.cv_results_ = results
@@ -386,15 +389,16 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self._warn_of(run, best)
         if run.curve is not None:
             self.curve_: dict[str, np.ndarray] = run.curve.as_dict()
-        if run.objective is not None and getattr(run.objective.widths, "n_widths", False):
+        if run.objective is not None and getattr(run.objective.widths, "about", None):
             self._tell_of_widths(run.objective)
         return best
 
     def _tell_of_widths(self, objective: Objective) -> None:
-        """Say whether widths pay, and what they say of the features."""
-        self.widths_ = objective.widths.as_dict()
+        """Say whether widths pay, or weights, and what they say of the features or kernels."""
+        about, answer = objective.widths.about, objective.widths.as_dict()
+        setattr(self, f"{about}_", answer)
         if self.verbose > 0:
-            print(f"[widths] {self.widths_['why']}")
+            print(f"[{about}] {answer['why']}")
         found = relevance(objective)
         if found is not None:
             self.relevance_ = found
