@@ -45,7 +45,7 @@ CHECKED = (
 )
 QUICK = (("heart", 100),)
 CHOICES = {"one": None, "each": "always_per_feature", "asks": "per_feature"}
-SPLITS = 6
+SPLITS = 4
 NOISE = (100, 60)  # rows and columns
 DRAWS = 10
 TWONORM = 400  # rows

@@ -16,7 +16,9 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.model_selection import train_test_split
 
 from benchmarks._common import Sample, draw, measure_each, medians, table, timed
 from hypermargin import CrossValidationLoss, GradientSearchCV, KernelSVC, KernelSVR
@@ -69,7 +71,40 @@ def trees() -> dict[str, tuple[Any, Any]]:
             partial(lightgbm.LGBMClassifier, verbose=-1),
             partial(lightgbm.LGBMRegressor, verbose=-1),
         )
+    if importlib.util.find_spec("xrfm") is not None:
+        found["xRFM"] = (RecursiveFeatureMachine, RecursiveFeatureMachine)
     return found
+
+
+class RecursiveFeatureMachine(BaseEstimator):
+    """xRFM with its defaults, which wants rows to choose its iteration on: a fifth of them."""
+
+    def __init__(self, random_state: int):
+        self.random_state = random_state
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "RecursiveFeatureMachine":
+        machine = importlib.import_module("xrfm").xRFM(
+            random_state=self.random_state, device="cpu", verbose=False
+        )
+        self.classes_, labels = None, None
+        if y.dtype.kind != "f":
+            self.classes_, y = np.unique(y, return_inverse=True)
+            labels = y
+        parts = train_test_split(
+            X, y, test_size=0.2, stratify=labels, random_state=self.random_state
+        )
+        X, X_val, y, y_val = (
+            part.astype("f4") if part.dtype.kind == "f" else part for part in parts
+        )
+        self.machine_ = machine.fit(X, y, X_val, y_val)
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        found = np.asarray(self.machine_.predict(X.astype("f4"))).reshape(-1)
+        return found if self.classes_ is None else self.classes_[found.astype(int)]
+
+    def score(self, X: np.ndarray, y: np.ndarray) -> float:
+        return float(np.mean(self.predict(X) == y))
 
 
 def of_draws(name: str, n: int, label: str, seeds: range) -> dict[str, float]:

@@ -35,7 +35,7 @@ class Schedule:
     few_steps: int = 4  # evaluations of a level, where there are to be few; more if they gain much
     worth: int = 6  # resolutions (of an error half a row each) that one of the last level gains
     wide: int = 16_000  # rows times places of a look at the whole space, if there is one level only
-    share: float = 0.4  # of the evaluations that one width for all features may take
+    share: float = 0.8  # of the evaluations that one width for all features may take
     tol: float = 5e-3  # the usual tolerance; who asks for a finer one wants more evaluations
 
     def finer(self, objective: Objective) -> float:
@@ -138,7 +138,8 @@ class Descent(Method):
     def free(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
         """Give every feature its own width, if that pays.
 
-        On all rows; where they are many first on the fewer, and a few steps on all.
+        What was learned beside the rows that were held out is refined if it clearly pays: on all
+        rows; where they are many first on the fewer, and a few steps on all.
         """
         schedule, work, one = self.schedule, self.schedule.work(objective), objective.best
         if one is None:  # no point could be evaluated
@@ -146,18 +147,24 @@ class Descent(Method):
         objective.widths = answer = ask(objective, one, asks(objective))
         if not answer.kept:
             return
+        if answer.n_widths:  # that was decided on other rows; scores in folds are not to undo it
+            objective.outdate()
         few = schedule.thrifty(objective) and len(levels) > 1
         level = objective.on(levels[-2] if few else None, tol=work)
         ratio = level.n_rows / objective.prepared.n_rows
         back = objective.space.drift(one, ratio)
         optimise = self.optimise(objective, "lbfgs")
         end = settle(level, answer.start(back), schedule.few_steps)
-        end = free(level, back, end, optimise)
+        if answer.clearly:
+            end = free(level, back, end, optimise)
         if few:
             whole = objective.on(None, tol=work)
             whole.state = level.state
             begin = objective.space.drift(end, 1.0 / ratio)
-            free(whole, one, begin, optimise, schedule.few_steps)
+            if answer.clearly:
+                free(whole, one, begin, optimise, schedule.few_steps)
+            else:
+                settle(whole, begin, schedule.few_steps)
 
     def look(self, level: Level, several: bool) -> list[np.ndarray]:
         """Look at many places; return the best ones that are apart from each other."""

@@ -96,6 +96,8 @@ class Objective:
         self.rate = rate
         self.evaluations_on_all = 0
         self.widths: Any = None  # whether a width for each feature pays, if that was asked
+        self.outdated: frozenset[bytes] = frozenset()  # points that are no longer to be chosen
+        self._visited: set[bytes] = set()
         self._levels: dict[int, Level] = {}
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -132,6 +134,10 @@ class Objective:
         tests = [test for _, test in self.prepared.splits]
         found = Evaluation(outputs, tests, lambda delta: {}, lambda f, at: at, None, True)
         return validation_loss(found, self.criterion, self.prepared, self.weight, self.pooled)
+
+    def outdate(self) -> None:
+        """Say that what is visited from now on is to be chosen, if anything is."""
+        self.outdated = frozenset(self._visited)
 
     def over(self) -> bool:
         """Whether the time or the number of evaluations is used up."""
@@ -257,6 +263,7 @@ class Level:
 
     def _note(self, visit: Visit) -> None:
         """Record a visit, and start from it in future if it is the best."""
+        self.objective._visited.add(visit.theta.tobytes())
         self.objective.record(visit)
         if np.isfinite(visit.value) and (self.best is None or visit.value < self.best.value):
             self.best = replace(visit, evaluation=None)  # an evaluation holds a kernel matrix

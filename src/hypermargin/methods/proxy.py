@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,86 +17,17 @@ from .._core.budget import OutOfTime
 from .._core.space import FeatureArray, Params, Space
 from ..adapters.base import Targets
 from ..criteria.base import tally_matrix
-from ..problems.base import Design, Problem
+from ..problems.base import Problem
 from ..problems.leave_one_out import LeaveOneOut, LeftOut
 from .objective import FAILED, Objective, SearchEnded
 from .optimisers import Enough, ValueAndGrad, choose_optimiser, lbfgs
+from .parts import Held
 
-PARTS = 5, 3  # most parts that are held out in turn, and where many rows are to be learned from
-ROWS = 500, 1250, 2.5  # to learn from: at least, at most, and for each width
-MOST_HELD_OUT = 4000  # rows to hold out
 RIDGES = 1e-6, 1e2  # for kernels whose values are about one
 RIDGE = 0.1  # to begin with
 WORTH = 0.1  # a step that gains less, in standard errors of the loss, is the last one
 LEAST_LOSS = 1e-12  # loss that is told from none
-DRAWS = 100  # of the rows, for the standard error of a difference
-
-
-@dataclass(frozen=True)
-class Held:
-    """Rows that are held out together, and the rows and weights that may be learned from."""
-
-    design: Design
-    train: np.ndarray
-    weight: np.ndarray  # of the rows to learn from
-    test: np.ndarray
-
-
-def held_out(objective: Objective, n_widths: int) -> list[Held]:
-    """Return some parts of the data to hold out, as the user's folds have them.
-
-    What a fold is validated on never has a part in its training, nor do rows that the fold leaves
-    out of it, such as those of the same group.  Folds with the same design are put together if they
-    are many.
-    """
-    problem, rng = objective.prepared.problem, np.random.RandomState(0)
-    n_rows = int(np.clip(ROWS[2] * n_widths, *ROWS[:2]))
-    found = []
-    for design in problem.designs:
-        n_parts = min(len(design.folds), PARTS[0])
-        for folds in np.array_split(np.array(design.folds), n_parts):
-            part = _part(objective, design, [problem.folds[f] for f in folds], n_rows, rng)
-            if part is not None:
-                found.append(part)
-    found.sort(key=lambda part: -len(part.train))
-    return found[: PARTS[n_rows > ROWS[0]]]
-
-
-def _part(
-    objective: Objective, design: Design, folds: Sequence, n_rows: int, rng: np.random.RandomState
-) -> Held | None:
-    """Return the validation rows of some folds and what all of them train on; None if too few."""
-    targets = objective.prepared.targets
-    weight = np.min([fold.weight for fold in folds], axis=0)
-    test = np.unique(np.concatenate([fold.test for fold in folds]))
-    test = test[(weight[test] == 0.0) & (objective.weight[test] > 0.0)]
-    train = np.intersect1d(np.flatnonzero(weight), design.rows)
-    train = _some(train, targets, n_rows, rng)
-    test = _some(test, targets, MOST_HELD_OUT, rng)
-    for rows in (train, test):
-        if len(rows) < 2 or not objective.weight[rows].any() or not _is_defined(objective, rows):
-            return None
-    return Held(design, train, weight[train], test)
-
-
-def _is_defined(objective: Objective, rows: np.ndarray) -> bool:
-    targets = objective.prepared.targets
-    if targets.classes is None:
-        return True
-    present = np.isin(np.arange(len(targets.classes)), targets.y[rows])
-    return present.sum() > 1 and objective.criterion.missing(present) is None
-
-
-def _some(rows: np.ndarray, targets: Targets, most: int, rng: np.random.RandomState) -> np.ndarray:
-    """Return at most so many of the rows, with classes in their proportions."""
-    if len(rows) <= most:
-        return rows
-    rows, place = rng.permutation(rows), np.arange(len(rows)) / len(rows)
-    if targets.classes is not None:
-        for number in np.unique(targets.y[rows]):
-            members = np.flatnonzero(targets.y[rows] == number)
-            place[members] = np.arange(len(members)) / len(members)
-    return np.sort(rows[np.argsort(place, kind="stable")[:most]])
+DRAWS = 50  # of the rows, for the standard error of a difference
 
 
 def columns_of(targets: Targets) -> tuple[np.ndarray, np.ndarray | None]:
@@ -196,12 +126,15 @@ class Proxy:
 
     def one_width(self) -> tuple[float, np.ndarray]:
         """Return the least loss with one width for all features, and where it is."""
+        return self.settled(np.append(self.base[self.which], np.log(RIDGE)))
+
+    def settled(self, begin: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the least loss with widths of given ratios, and where it is."""
         tied = self.space.tied
         assert tied is not None
         moves = tied.owner[self.which]
         owner = np.where(moves < 0, -1, np.searchsorted(np.unique(moves[moves >= 0]), moves))
         owner = np.append(owner, owner.max() + 1)
-        begin = np.append(self.base[self.which], np.log(RIDGE))
         return minimise_tied(self, owner, begin, self.bounds, self.objective.tol)
 
     def each_width(self, starts: Sequence[np.ndarray], trial: int, most: int) -> np.ndarray:

@@ -132,7 +132,7 @@ class Log:
     def _forget(self) -> None:
         """Keep the coefficients of the best record only."""
         stateful = [record for record in self.records if record.state is not None]
-        best = self.selection.best_record(stateful) if stateful else None
+        best = self.selection.best_record(self._current(stateful)) if stateful else None
         for record in stateful:
             if record is not best:
                 record.state = None
@@ -142,11 +142,21 @@ class Log:
 
         Of evaluations whose scores need fits that were not made, only the best is kept.
         """
-        kept = comparable(self.records)
+        kept = self._current(comparable(self.records))
         fits = not self.scoring.reads_outputs or self.scoring.return_train_score
         if fits and any(record.folds is None for record in kept):
             return [min(kept, key=lambda record: record.objective)]
         return kept
+
+    def _current(self, records: list[Record]) -> list[Record]:
+        """Return those that may be chosen; all, if none of these could be evaluated."""
+
+        def is_current(record: Record) -> bool:
+            objective = self.run_of(record).objective
+            return objective is None or record.theta.tobytes() not in objective.outdated
+
+        current = [record for record in records if is_current(record)]
+        return current if any(record.succeeded for record in current) else records
 
     def complete(self) -> list[Record]:
         """Score those that can be compared, if they are not; return them."""

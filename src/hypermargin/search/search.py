@@ -74,7 +74,7 @@ ends in one of them
         `class_cost`, `margin`, `threshold`, `machine_cost`, `group_cost` and `group_epsilon`.  A
         dict by label, such as ``{"class_weight": {"spam": (1, 50)}}``, tunes what is of the named
         classes or groups; others keep the estimator's own value.  ``{"gamma": "per_feature"}``
-        gives every feature its own width if that pays: one for all is tuned first, with two fifths
+        gives every feature its own width if that pays: one for all is tuned first, with four fifths
         of `max_evals`, and rows that are held out say whether there is more to gain (`widths_`);
         ``"always_per_feature"`` does not ask.  Machines of scikit-learn, which have one gamma,
         become a pipeline that scales the features.  Kernels that are objects have their

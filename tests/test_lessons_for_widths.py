@@ -1,0 +1,97 @@
+"""What widths are learned from, and what follows from what they gain."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from test_widths import ASKS, EACH, two_of_six
+
+from hypermargin import GradientSearchCV, KernelSVC
+from hypermargin.methods import asking
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def lessons_of(monkeypatch, X, y, cv, groups=None, model=None, space=ASKS):
+    """Return the numbers of parts and the rows of every lesson, and the parts."""
+    found, parts = {}, []
+    lesson, begin = asking.Lessons.lesson, asking.Lessons.__init__
+
+    def note_parts(self, objective, one, held, n_widths):
+        parts[:] = held
+        begin(self, objective, one, held, n_widths)
+
+    def note_rows(self, number, other):
+        monkeypatch.setattr(
+            asking, "learn", lambda proxy: found.setdefault((number, other), learn(proxy))
+        )
+        return lesson(self, number, other)
+
+    def learn(proxy):
+        rows.append(proxy.held.train)
+        return real_learn(proxy)
+
+    rows, real_learn = [], asking.learn
+    monkeypatch.setattr(asking.Lessons, "__init__", note_parts)
+    monkeypatch.setattr(asking.Lessons, "lesson", note_rows)
+    search = GradientSearchCV(model or KernelSVC(), space, cv=cv, max_evals=5, random_state=0)
+    search.fit(X, y, groups=groups)
+    return list(zip(found, rows, strict=True)), parts
+
+
+@pytest.mark.parametrize("cv", [StratifiedKFold(5), GroupKFold(5), KFold(4)], ids=str)
+def test_a_lesson_has_met_no_row_that_it_is_asked_about(monkeypatch, cv):
+    X, y = two_of_six(150)
+    groups = np.random.default_rng(0).integers(0, 15, len(y))
+    lessons, parts = lessons_of(monkeypatch, X, y, cv, groups)
+    n_parts = len(parts)
+    assert len(lessons) == n_parts * (n_parts - 1) // 2  # a lesson serves two parts
+    for (number, other), rows in lessons:
+        held = np.union1d(parts[number].test, parts[other].test)
+        assert not np.intersect1d(rows, held).size
+        assert len(rows) == len(y) - len(held)
+
+
+def test_behind_transformers_a_lesson_serves_one_part(monkeypatch):
+    """What another part's transformers have met is nothing that it may learn from."""
+    X, y = two_of_six(100)
+    space = {f"kernelsvc__{name}": spec for name, spec in ASKS.items()}
+    model = make_pipeline(StandardScaler(), KernelSVC())
+    lessons, parts = lessons_of(monkeypatch, X, y, StratifiedKFold(4), model=model, space=space)
+    assert len(parts) == 4 and len(lessons) == 12
+    for (number, other), rows in lessons:
+        assert not np.intersect1d(rows, parts[number].test).size
+        assert not np.intersect1d(rows, parts[other].test).size
+
+
+def test_of_few_parts_each_learns_from_all_that_it_does_not_hold_out(monkeypatch):
+    X, y = two_of_six(90)
+    lessons, _ = lessons_of(monkeypatch, X, y, StratifiedKFold(3))
+    assert [pair for pair, _ in lessons] == [(0, 0), (1, 1), (2, 2)]
+    assert all(len(rows) == 60 for _, rows in lessons)
+
+
+@pytest.mark.parametrize(
+    ("gain", "asked", "kept", "clearly"),
+    [(-0.1, True, False, False), (0.1, True, True, False), (0.3, True, True, True),
+     (-0.1, False, True, True), (np.nan, True, False, False)],
+)  # fmt: skip
+def test_more_is_made_of_widths_that_gain_a_standard_error(gain, asked, kept, clearly):
+    part = SimpleNamespace(held=SimpleNamespace(test=np.arange(10)))
+    answer = asking.Answer(
+        asked, np.arange(3), 3, 1, [part], gains=[gain], errors=[0.2], over_chance=[(1.0, 0.1)]
+    )
+    assert (answer.kept, answer.clearly) == (kept, clearly)
+
+
+@pytest.mark.parametrize("space", [ASKS, EACH])
+def test_scores_in_folds_do_not_undo_the_answer(space):
+    X, y = two_of_six(200)
+    search = GradientSearchCV(KernelSVC(), space, cv=4, random_state=0).fit(X, y)
+    assert search.widths_["kept"]
+    assert all(np.ptp(params["gamma"]) > 0 for params in search.cv_results_["params"])
+    assert search.best_index_ == np.argmax(search.cv_results_["mean_test_score"])
+    assert any(np.ptp(point["params"]["gamma"]) == 0 for point in search.history_)
