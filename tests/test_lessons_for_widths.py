@@ -82,7 +82,14 @@ def test_of_few_parts_each_learns_from_all_that_it_does_not_hold_out(monkeypatch
 def test_more_is_made_of_widths_that_gain_a_standard_error(gain, asked, kept, clearly):
     part = SimpleNamespace(held=SimpleNamespace(test=np.arange(10)))
     answer = asking.Answer(
-        asked, np.arange(3), 3, 1, [part], gains=[gain], errors=[0.2], over_chance=[(1.0, 0.1)]
+        asked,
+        np.arange(3),
+        3,
+        1,
+        proxies=[part],
+        gains=[gain],
+        errors=[0.2],
+        over_chance=[(1.0, 0.1)],
     )
     assert (answer.kept, answer.clearly) == (kept, clearly)
 
