@@ -28,6 +28,7 @@ from .walk import Place, Walk, no_common_range
 NODE = 1e-2  # tolerance of training on the way: LIBLINEAR's own
 STRIDE = 4.0 * np.log(2.0)  # between places, in log C
 FINE = 8  # points of the curve from one place to the next
+NEAR = 1.01 * STRIDE / FINE  # from the best place to its neighbours, on few rows
 FEW_ROWS = 1000  # below, places are everywhere in the space
 SAME = 1e-4  # scores that differ by less are the same, relative to the best
 NO_CHANGE = 0.02  # change of outputs over a stride that is none
@@ -45,6 +46,12 @@ class Node:
     rates: list[np.ndarray]
     score: float
     error: float
+    loss: float
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What the best place has most of."""
+        return (-np.inf if np.isnan(self.score) else self.score), -self.loss
 
     @property
     def change(self) -> float:
@@ -90,12 +97,11 @@ class CostCurve(Method):
         nodes = _nodes(walk)
         if len(nodes) < 2 or all(np.isnan(node.score) for node in nodes):
             return None
-        places, curve = _curve(walk, nodes)
-        scores = curve.scores[:: int(walk.sign)]  # in the order of the places
+        if objective.prepared.n_rows < FEW_ROWS:
+            nodes = _closer(walk, nodes)
+        curve, top, promises = _top(walk, nodes)
         try:
-            known = np.nanmax([node.score for node in nodes])
-            top = places[int(np.nanargmax(scores))]
-            if not known >= _as_good(scores):  # else a place that was evaluated will do
+            if promises:  # else a place that was evaluated will do
                 _node(walk, top)
             if walk.n_costs > 1 and not objective.over():
                 _node(walk, _own_costs(walk, nodes, top))
@@ -121,6 +127,32 @@ def _nodes(walk: Walk) -> list[Node]:
     return [nodes[at] for at in sorted(nodes)]
 
 
+def _closer(walk: Walk, nodes: list[Node]) -> list[Node]:
+    """Evaluate the best place of the curve, and places halfway around the best one of all.
+
+    Outputs of few rows bend too much for one cubic from place to place.
+    """
+    _, top, promises = _top(walk, nodes)
+    at: float | None = top if promises else _halfway(nodes)
+    try:
+        while at is not None and len(nodes) < walk.objective.max_evals - 1:
+            if (node := _node(walk, at)) is None:
+                break
+            nodes = sorted([*nodes, node], key=lambda one: one.at)
+            at = _halfway(nodes)
+    except SearchEnded:
+        pass
+    return nodes
+
+
+def _halfway(nodes: Sequence[Node]) -> float | None:
+    """Return the middle between the best place and its farther neighbour, if that is not near."""
+    best = max(range(len(nodes)), key=lambda k: nodes[k].rank)
+    around = pairwise(nodes[max(0, best - 1) : best + 2])
+    left, right = max(around, key=lambda pair: pair[1].at - pair[0].at)
+    return 0.5 * (left.at + right.at) if right.at - left.at > NEAR else None
+
+
 def _node(walk: Walk, at: Place) -> Node | None:
     """Evaluate a place, warm from the nearest one; return None if that cannot be done."""
     rates: list[np.ndarray] = []
@@ -140,7 +172,7 @@ def _node(walk: Walk, at: Place) -> Node | None:
     if np.isnan(score) and len(walk.states) < 2:  # it is undefined here; the loss may not be
         walk.rate = None
         score, error = walk.rated(outputs)
-    return Node(float(np.mean(at)), outputs, rates, score, error)
+    return Node(float(np.mean(at)), outputs, rates, score, error, visit.value)
 
 
 def _places(walk: Walk) -> list[float]:
@@ -177,6 +209,14 @@ def _next(walk: Walk, nodes: dict[float, Node]) -> float | None:
     if first.at > walk.low and first.score >= best - margin and first.score > scores[1] + margin:
         return max(walk.low, first.at - STRIDE)
     return None
+
+
+def _top(walk: Walk, nodes: Sequence[Node]) -> tuple[Curve, float, bool]:
+    """Return the curve, its best place, and whether that is better than all that were evaluated."""
+    places, curve = _curve(walk, nodes)
+    scores = curve.scores[:: int(walk.sign)]  # in the order of the places
+    known = np.nanmax([node.score for node in nodes])
+    return curve, places[int(np.nanargmax(scores))], not known >= _as_good(scores)
 
 
 def _curve(walk: Walk, nodes: Sequence[Node]) -> tuple[list[float], Curve]:
