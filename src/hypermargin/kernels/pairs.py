@@ -19,6 +19,7 @@ from .points import Points
 
 # |x - z|, [x != z], (x - z)^2 / (x + z), d^p and d^p log d with d = |x - z|
 ABSOLUTE, DIFFERENT, CHI2, POWER, POWER_LOG = range(5)
+SIMPLE = ABSOLUTE, DIFFERENT  # they have loops of their own, so that others need not be compiled
 ROUNDED = 1e-13  # differences of sparse sums, relative to them, that are none
 LOG_2 = float(np.log(2.0))
 FAST = {"contract", "nsz", "reassoc", "arcp"}  # all of fastmath, but what is not finite stays so
@@ -41,7 +42,10 @@ def pair_sums(
         return S
     S[:] = 0
     w = np.ascontiguousarray(np.broadcast_to(np.asarray(widths, dtype=dtype), X.shape[1]))
-    _add(kind, dtype.type(p), w, X, cols.columns, S)
+    if kind in SIMPLE:
+        _add(kind, w, X, cols.columns, S)
+    else:
+        _add_powers(kind, dtype.type(p), w, X, cols.columns, S)
     return S
 
 
@@ -54,8 +58,10 @@ def feature_sums(
     G = np.ascontiguousarray(G, dtype)
     if sparse.issparse(X):
         _sum_sparse(kind, p, *_parts(rows), *_parts(cols), G, found)
+    elif kind in SIMPLE:
+        _sum(kind, X, cols.columns, G, found)
     else:
-        _sum(kind, dtype.type(p), X, cols.columns, G, found)
+        _sum_powers(kind, dtype.type(p), X, cols.columns, G, found)
     return found
 
 
@@ -64,9 +70,9 @@ def _parts(points: Points) -> tuple[Any, Any, Any]:
 
 
 @compiled
-def _add(kind, p, w, X, Zt, S):
+def _add(kind, w, X, Zt, S):
     """Add sum_j w_j s(x_ij, z_kj) to S_ik; `Zt` has a row for each feature."""
-    whole = X.shape[1] - X.shape[1] % 4 if kind <= DIFFERENT else 0
+    whole = X.shape[1] - X.shape[1] % 4
     for start in range(0, S.shape[1], STRIP):
         stop = min(S.shape[1], start + STRIP)
         for j in range(0, whole, 4):
@@ -79,7 +85,17 @@ def _add(kind, p, w, X, Zt, S):
                 )  # fmt: skip
         for j in range(whole, X.shape[1]):
             for i in range(S.shape[0]):
-                _add_one(kind, p, w[j], X[i, j], Zt[j, start:stop], S[i, start:stop])
+                _add_one(kind, w[j], X[i, j], Zt[j, start:stop], S[i, start:stop])
+
+
+@compiled
+def _add_powers(kind, p, w, X, Zt, S):
+    """Do the same with chi-squared distances and powers."""
+    for start in range(0, S.shape[1], STRIP):
+        stop = min(S.shape[1], start + STRIP)
+        for j in range(X.shape[1]):
+            for i in range(S.shape[0]):
+                _add_power(kind, p, w[j], X[i, j], Zt[j, start:stop], S[i, start:stop])
 
 
 @compiled(fastmath=FAST)
@@ -99,15 +115,20 @@ def _add_four(kind, f, g, h, i, v, w, x, y, a, b, c, d, S):
 
 
 @compiled(fastmath=FAST)
-def _add_one(kind, p, w, x, z, S):
+def _add_one(kind, w, x, z, S):
     none = S.dtype.type(0)
     if kind == ABSOLUTE:
         for k in range(S.shape[0]):
             S[k] += w * abs(x - z[k])
-    elif kind == DIFFERENT:
+    else:
         for k in range(S.shape[0]):
             S[k] += none if x == z[k] else w
-    elif kind == CHI2:
+
+
+@compiled(fastmath=FAST)
+def _add_power(kind, p, w, x, z, S):
+    none = S.dtype.type(0)
+    if kind == CHI2:
         for k in range(S.shape[0]):
             d, both = x - z[k], x + z[k]
             S[k] += w * (d * d / both) if both > 0 else none
@@ -118,25 +139,41 @@ def _add_one(kind, p, w, x, z, S):
 
 
 @compiled
-def _sum(kind, p, X, Zt, G, found):
+def _sum(kind, X, Zt, G, found):
     for start in range(0, G.shape[1], STRIP):
         stop = min(G.shape[1], start + STRIP)
         for j in range(X.shape[1]):
             for i in range(G.shape[0]):
-                found[j] += _sum_one(kind, p, X[i, j], Zt[j, start:stop], G[i, start:stop])
+                found[j] += _sum_one(kind, X[i, j], Zt[j, start:stop], G[i, start:stop])
+
+
+@compiled
+def _sum_powers(kind, p, X, Zt, G, found):
+    for start in range(0, G.shape[1], STRIP):
+        stop = min(G.shape[1], start + STRIP)
+        for j in range(X.shape[1]):
+            for i in range(G.shape[0]):
+                found[j] += _sum_power(kind, p, X[i, j], Zt[j, start:stop], G[i, start:stop])
 
 
 @compiled(fastmath=FAST)
-def _sum_one(kind, p, x, z, G):
+def _sum_one(kind, x, z, G):
     none = G.dtype.type(0)
     total = none
     if kind == ABSOLUTE:
         for k in range(G.shape[0]):
             total += G[k] * abs(x - z[k])
-    elif kind == DIFFERENT:
+    else:
         for k in range(G.shape[0]):
             total += none if x == z[k] else G[k]
-    elif kind == CHI2:
+    return total
+
+
+@compiled(fastmath=FAST)
+def _sum_power(kind, p, x, z, G):
+    none = G.dtype.type(0)
+    total = none
+    if kind == CHI2:
         for k in range(G.shape[0]):
             d, both = x - z[k], x + z[k]
             total += G[k] * (d * d / both if both > 0 else none)

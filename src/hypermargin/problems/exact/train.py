@@ -173,7 +173,9 @@ class _Team:
             0.5 * float(np.ptp(dual.target[0, self.trainable])),
         )
         self.iterations = np.zeros(self.n_folds, dtype=int)
-        self.r, self.values = np.array(dual.target), np.zeros(dual.target.shape)
+        # in order also where targets are the same for all folds: other layouts are compiled anew
+        self.r = np.array(dual.target, order="C")
+        self.values = np.zeros(dual.target.shape)
         self.noise, self.bias = np.zeros((2, self.n_folds))
         # a fold without rows to train on has its machine already
         idle = ~(dual.lower < dual.upper).any(axis=1)
