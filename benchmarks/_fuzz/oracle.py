@@ -288,8 +288,9 @@ def validation_targets_do_not_move_outputs(case: Case, search: Any, before: Any)
     share = SLACK * search.cv_results_["tol"][search.best_index_] if linear else ROUNDING
     far = np.abs(first - second).max(initial=0.0)
     if far > share * (1.0 + np.abs(first).max(initial=0.0)):
-        again = _outputs(case, search, y, train, test)
-        by_chance = np.abs(first - again).max(initial=0.0)  # as transformers may be
+        # as transformers may be, and not by as much each time
+        repeats = [_outputs(case, search, y, train, test) for _ in range(3)]
+        by_chance = max(np.abs(first - again).max(initial=0.0) for again in repeats)
         if far > 10 * by_chance:
             yield f"outputs of a fold move by {far:.3g} with the targets of its validation rows"
     yield from _equal_rows(case, first, test)

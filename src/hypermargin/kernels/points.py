@@ -14,6 +14,7 @@ from .._core.compiled import compiled, row_codes, sparse_row_codes
 RANGE = 1e-30, 1e30  # of squared norms, that leaves room for widths and sums
 NEAR = 0.01  # distances, relative to the norms, that are computed from differences of rows
 NOTHING = 1e-12  # those of sparse rows that may be those of equal ones
+DENSE = 2**28  # bytes that a dense copy of sparse rows may take
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,32 @@ class Points:
         X = self.X - self.centre
         return np.column_stack([X, np.einsum("ij,ij->i", X, X), np.ones(len(X), X.dtype)])
 
+    @cached
+    def upright(self) -> np.ndarray | None:
+        """Columns (z, 1, |z|^2) of sparse rows, dense; None if they are too large for that.
+
+        Products of sparse rows with a dense matrix take a tenth of the time of those with a sparse
+        one, whose result is dense anyway.
+        """
+        n, d = self.X.shape
+        if d > n or n * (d + 2) * self.dtype.itemsize > DENSE:
+            return None
+        return np.vstack([self.X.T.toarray(), np.ones(n, self.dtype), self.square_norms])
+
+    @cached
+    def lying(self) -> Any:
+        """Sparse rows (-2 x, |x|^2, 1): products with the upright ones are squared distances."""
+        ends = np.column_stack([self.square_norms, np.ones(len(self), self.dtype)])
+        return sparse.hstack([-2.0 * self.X, sparse.csr_matrix(ends)], format="csr")
+
     def inner(self, other: Points, out: np.ndarray | None = None) -> np.ndarray:
-        if sparse.issparse(self.X):
+        if not sparse.issparse(self.X):
+            return np.matmul(self.X, other.X.T, out=out)
+        if other.upright is None:
             product = (self.X @ other.X.T).toarray()
-            return product if out is None else copied(product, out)
-        return np.matmul(self.X, other.X.T, out=out)
+        else:
+            product = self.X @ other.upright[:-2]
+        return product if out is None else copied(product, out)
 
     def centred_inner(self, other: Points, out: np.ndarray | None = None) -> np.ndarray:
         """Return (x - c)'(z - c); nothing is subtracted from sparse rows."""
@@ -145,6 +167,9 @@ class Points:
         self, other: Points, out: np.ndarray | None = None, factor: float = 1.0
     ) -> np.ndarray:
         """Return factor |x - z|^2; rounding may pass zero."""
+        if sparse.issparse(self.X) and other.upright is not None:
+            product = (factor * self.lying).astype(self.dtype, copy=False) @ other.upright
+            return product if out is None else copied(product, out)
         if sparse.issparse(self.X):
             product = self.inner(other, out)
             product *= -2.0
