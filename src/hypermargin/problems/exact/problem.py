@@ -430,10 +430,13 @@ class _TrainedDesign:
         gram, total, bias = self.gram, float(delta.sum()), self.problem.loss.bias
         Ku = gram.dot(members[np.concatenate([support, bound])], test, delta)
         if free:
-            n, rows = len(support), members[support]
+            one, each, share, merged = self.view.without_twins(members[support], ridge[support])
+            rows = members[support][one]
+            n = len(rows)
             with borrowed(n, n, gram.dtype) as block, borrowed(n, n, gram.dtype) as work:
-                system = SaddleSystem(gram.block(rows, rows, block), ridge[support], bias, work)
-                v, shift = system.solve(Ku[:n], total)
+                system = SaddleSystem(gram.block(rows, rows, block), merged, bias, work)
+                v, shift = system.solve(Ku[: len(support)][one], total)
+            v = v[each] * share
         else:  # the bias is the mean of the two end rows' residuals, nothing else moves
             v, shift = np.full(2, 0.5 * total), 0.0
         return v, Ku[len(support) :] - gram.dot(members[bound], members[support], v) - shift

@@ -67,6 +67,20 @@ class View:
         """Return where members of a column are in the roster."""
         return self.roster.edges[c] + np.searchsorted(self.members[c], rows)
 
+    def without_twins(self, rows: np.ndarray, ridge: np.ndarray) -> tuple[Any, Any, Any, Any]:
+        """Return one of each equal rows, which one each row is, its share of that, and the ridge.
+
+        Equal rows have equal equations: only the sum of their unknowns is determined, unless they
+        have a ridge.  In a system for the sums none is singular for the sake of the other.
+        """
+        if self.points.twins is None:
+            return slice(None), slice(None), 1.0, ridge
+        _, one, each = np.unique(self.points.twins[rows], return_index=True, return_inverse=True)
+        firm = ridge > 0.0
+        weight = np.where(firm, 1.0 / np.where(firm, ridge, 1.0), 1.0)
+        total = np.bincount(each, weight)
+        return one, each, weight / total[each], np.where(firm[one], 1.0 / total, 0.0)
+
     def place(self, start: WarmStart) -> np.ndarray:
         """Return where in the roster the rows of an earlier evaluation are, -1 if nowhere."""
         if len(start.rows) == len(self.y) and np.array_equal(start.rows, self.user_rows):
