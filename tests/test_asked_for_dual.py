@@ -42,3 +42,13 @@ def test_scores_and_models_do_not_depend_on_the_solver(n_classes):
     ]
     np.testing.assert_array_equal(*(search.cv_results_["mean_test_score"] for search in found))
     np.testing.assert_allclose(*(search.decision_function(X) for search in found), rtol=1e-5)
+
+
+def test_a_search_is_trained_alike_whatever_the_refit_uses():
+    X, y = make_data(2, n=40)
+    X = np.hstack([X, np.random.default_rng(0).normal(size=(len(X), 3000))])  # many features
+    found = [
+        GradientSearchCV(LinearSVC(dual=dual), cv=3, refit=False).fit(X, y).history_
+        for dual in ("auto", False)
+    ]
+    assert [row["objective"] for row in found[0]] == [row["objective"] for row in found[1]]

@@ -53,13 +53,13 @@ class Schedule:
     def n_starts(self, objective: Objective, several: bool) -> int:
         """Return from how many places to descend at first.
 
-        Twice as many if hyperparameters are many, or if there is one level only; three times if
-        that has the minima of a smooth error, or tol is finer.
+        Twice as many if hyperparameters are many; three times if there is one level only, which
+        has all the minima of a smooth error, or if tol is finer.
         """
         smooth_error = objective.prepared.targets.classes is not None
         if self.finer(objective) < 1.0 or (not several and smooth_error):
             return 3 * self.starts
-        return self.starts if several and len(objective.space) <= 3 else 2 * self.starts
+        return self.starts if len(objective.space) <= 3 else 2 * self.starts
 
     def places(self, objective: Objective, several: bool) -> list[np.ndarray]:
         """Return where to look."""
@@ -118,7 +118,7 @@ class Descent(Method):
         schedule, optimise = self.schedule, self.optimise(objective)
         first, *more = levels
         several, bounds = bool(more), objective.space.bounds
-        work = schedule.work(objective) if several else None
+        work = schedule.work(objective)
         level = objective.on(first, tol=work, leans=several)
         # on subsets evaluations are inexact; where all levels are small they are cheap
         tol = (2.0 if several else 0.2) * objective.tol

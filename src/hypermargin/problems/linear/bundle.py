@@ -31,16 +31,19 @@ def choose_solver(asked: str | None, X: Any, corners: bool, path: bool = False) 
 
     "primal" is Newton's method, for few features, and "dual" coordinate descent, for many.  With
     few features Newton's method gives the machine that coordinate descent tends to, and goes all
-    the way; along a path, what was asked for decides where it ends.  There Newton's method is
-    "truncated", with LIBLINEAR's steps, but where corners or so many features forbid it that only
-    dual=False asks for it.
+    the way.  Both end at the same machine, so what was asked for (LinearSVC's `dual`) is for the
+    refit.  Along a path it decides where that ends: there Newton's method is "truncated", with
+    LIBLINEAR's steps, but where corners or so many features forbid it that only dual=False asks for
+    it.
     """
     if asked == "fista":
         return asked
     few, slow = X.shape[1] < FEW, sparse.issparse(X) and X.shape[1] > CACHED
-    if path and not corners and (asked == "primal" or (asked is None and not slow)):
+    if not path:
+        return "primal" if few else "dual"
+    if not corners and (asked == "primal" or (asked is None and not slow)):
         return "truncated"
-    return "primal" if asked == "primal" or (few and not (asked and path)) else "dual"
+    return "primal" if asked == "primal" or (few and not asked) else "dual"
 
 
 class Bundle:

@@ -25,6 +25,7 @@ from .systems import factored
 SPARE = 4  # pieces in play at first, for each that may be at its corner in the end
 FEWEST = 200  # pieces that cost nothing
 MOST_STEPS = 50  # far more than there should be
+FIRST = 8  # steps that show whether most pieces that matter are in play
 CLOSE = 0.99  # part of the way to a bound that a step may go
 MOST_ENTRIES = 2**24  # of rows in play
 
@@ -124,14 +125,18 @@ class Interior:
         gain = float(fixed.cost @ (fixed.sign * fixed.corner))
         play = pieces.take(inside)
         run = Steps(self.matrix.dense(play.row).astype(float), play, base, gain)
-        run.go(w, 0.5 * tol, self.budget)
+        run.start(w)
+        for most in (FIRST, MOST_STEPS):  # with the wrong pieces in play steps would be many
+            run.go(0.5 * tol, most, self.budget)
+            outputs = self._outputs(run.w)
+            margins = pieces.margins(outputs[pieces.row])
+            wrong = ~inside & ((margins > 0) != high)
+            if np.count_nonzero(wrong) > np.count_nonzero(inside):
+                break
         np.add.at(b, play.row, play.sign * run.p)
         curvature = np.zeros(self.n_rows)
         np.add.at(curvature, play.row, run.curvature)
         # what pieces out of play cost if they are wrong
-        outputs = self._outputs(run.w)
-        margins = pieces.margins(outputs[pieces.row])
-        wrong = ~inside & ((margins > 0) != high)
         primal = run.primal + float(pieces.cost[wrong] @ np.abs(margins[wrong]))
         gap = (primal - run.dual) / max(primal, 1e-300)
         return Found(run.w, outputs, b, curvature, gap)
@@ -147,15 +152,15 @@ class Steps:
         self.X, self.play, self.base, self.gain = X * play.sign[:, None], play, base, gain
         self.at = play.sign * play.corner  # margins of outputs zero
 
-    def go(self, w: np.ndarray, tol: float, budget: Budget) -> None:
-        self._start(w)
-        for _ in range(MOST_STEPS):
+    def go(self, tol: float, most: int, budget: Budget) -> None:
+        """Make so many steps, or fewer if the gap is closed by then."""
+        for _ in range(most):
             left = self._judge()
             if self.primal - self.dual <= tol * abs(self.primal) or budget.expired():
                 break
             self._step(*left)
 
-    def _start(self, w: np.ndarray) -> None:
+    def start(self, w: np.ndarray) -> None:
         c = self.play.cost
         margins = self.at - self.X @ w
         room = np.abs(margins).mean() or 1.0
