@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -20,6 +22,36 @@ from numba.extending import intrinsic
 STRIP = 1024  # columns per pass, so that what is added to stays in the fastest cache
 
 
+class Wait:
+    """Says on stderr, once, what is being waited for when functions take long to compile."""
+
+    def __init__(self, patience: float = 2.0):
+        self.patience = patience
+        self._depth, self._since, self._before, self._told = 0, 0.0, 0.0, False
+
+    def begin(self) -> None:
+        """Begin with a function, maybe for another one that has begun."""
+        if self._depth == 0:
+            self._since = time.perf_counter()
+        self._depth += 1
+
+    def end(self) -> None:
+        self._depth = max(0, self._depth - 1)
+        seconds = self._before + time.perf_counter() - self._since
+        if self._depth == 0:
+            self._before = seconds
+        if seconds > self.patience and not self._told:
+            self._told = True
+            print(
+                "hypermargin compiles functions for their first use here; that takes some 10 s, "
+                "and is not done again.",
+                file=sys.stderr,
+            )
+
+
+WAIT = Wait()
+
+
 class _SturdyCache(FunctionCache):
     """numba's cache on disk, for disks that are full, files that are broken and calls across files.
 
@@ -34,15 +66,19 @@ class _SturdyCache(FunctionCache):
         try:
             # now, and not when it is made: a function may call others that come after it
             self._cache_file._source_stamp = stamp(self._py_func)
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception:
+            found = None
             try:
                 self.flush()
             except OSError:
                 self.disable()
-            return None
+        if found is None:
+            WAIT.begin()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        WAIT.end()
         try:
             super().save_overload(sig, data)
         except Exception:

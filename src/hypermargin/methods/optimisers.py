@@ -253,7 +253,9 @@ def _coordinate_descent(g, H, box, start):
         moved = 0.0
         for i in range(len(g)):
             low, high = box[i]
-            slope = g[i] + (H[i] * d).sum() - H[i, i] * d[i]
+            slope = g[i] - H[i, i] * d[i]
+            for j in range(len(g)):
+                slope += H[i, j] * d[j]
             if H[i, i] > 1e-12:
                 new = min(max(-slope / H[i, i], low), high)
             else:  # the better end

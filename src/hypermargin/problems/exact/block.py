@@ -71,9 +71,17 @@ class Block:
                 self.newton(rounds=4)
         return iterations
 
+    def pairs(self, tol: float, most: int) -> tuple[int, float]:
+        """Improve pairs of rows; return how many, and the gap that is left."""
+        dual = self.dual
+        return smo(
+            self.K, self.diag, dual.ridge, self.beta, self.r, dual.lower, dual.upper, dual.kink,
+            tol, most,
+        )  # fmt: skip
+
     def _pairs(self, tol: float, limit: int, budget: Budget) -> int:
         """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
-        dual, iterations = self.dual, 0
+        iterations = 0
         chunk = min(CHUNK, NEWTON_EVERY * len(self.beta))
         progress = Progress(PATIENCE * len(self.beta))
         since_newton, wait, before = 0, NEWTON_EVERY * len(self.beta), np.inf
@@ -81,10 +89,7 @@ class Block:
             PAIRS_OF_INTERIOR * len(self.beta) ** 2
         )  # who waits that long loses half the time
         while True:
-            made, gap = smo(
-                self.K, self.diag, dual.ridge, self.beta, self.r,
-                dual.lower, dual.upper, dual.kink, tol, chunk,
-            )  # fmt: skip
+            made, gap = self.pairs(tol, chunk)
             iterations += made
             since_newton += made
             if gap <= tol or iterations >= limit or budget.expired():

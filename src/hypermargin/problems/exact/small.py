@@ -19,7 +19,7 @@ from ..._core.compiled import add, add_rows, compiled, dot
 from ...kernels.gram import Gram, borrowed
 from ...losses.base import Dual
 from .block import CHUNK, LOOK_PAIRS, POLISHED
-from .smo import make_feasible, optimality, smo_on_rows
+from .smo import exact_sum, make_feasible, optimality, smo_on_rows
 from .train import MOST, WHOLE, Start, likely, spread, units
 
 SMALL = 1500  # rows up to which a machine among many is trained in a compiled call
@@ -396,10 +396,12 @@ def adjoint(K, slots, rows, free, bound, ridge, first, delta, v, w):
         v[a] = dot(row[first : first + delta.shape[0]], delta)
     if not cholesky(A):
         return False
-    ones = np.ones(n)
+    ones = np.empty(n)
+    for a in range(n):
+        ones[a] = 1.0
     cholesky_solve(A, v)
     cholesky_solve(A, ones)
-    c = (v.sum() - delta.sum()) / ones.sum()
+    c = (exact_sum(v) - exact_sum(delta)) / exact_sum(ones)
     add(v, ones, -c)
     for k in range(bound.shape[0]):
         row = K[slots[rows[bound[k]]]]

@@ -19,6 +19,15 @@ FLAT = 1e-12  # least curvature along a pair, relative to the diagonal (1e-6 in 
 
 
 @compiled
+def size_of(values):
+    """Return the largest absolute value."""
+    largest = 0.0  # NumPy's way takes a second to compile
+    for value in values:
+        largest = max(largest, abs(float(value)))
+    return largest
+
+
+@compiled
 def slopes(beta, lower, upper, kink, up, down):
     """Fill `up` and `down`: the slope of the penalty to the right and to the left of beta."""
     for t in range(beta.shape[0]):
@@ -143,8 +152,8 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
     up, down, gains = np.empty(n, r.dtype), np.empty(n, r.dtype), np.empty(n, r.dtype)
     slopes(beta, lower, upper, kink, up, down)
     flat = FLAT if r.itemsize == 8 else 1e-6
-    floor = flat * max(float(np.abs(diag).max()), 1e-30)
-    largest = np.abs(beta).max()
+    floor = flat * max(size_of(diag), 1e-30)
+    largest = size_of(beta)
     i, top, bottom = select_up(r, K[0], K[0], up, down, 0.0)
     for iteration in range(max_iter):
         if top - bottom <= tol:
@@ -168,7 +177,8 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
 def smo_on_rows(K, W, lower, upper, kink, ridge, beta, r, tol, max_iter):
     """Run `smo` on the rows W of a machine whose vectors cover more rows; K is K[W, W]."""
     n = W.shape[0]
-    b, low, high, bend, rise = np.empty((5, n))
+    b, low, high = np.empty(n), np.empty(n), np.empty(n)
+    bend, rise = np.empty(n), np.empty(n)
     residual, diag = np.empty(n, K.dtype), np.empty(n, K.dtype)
     for k in range(n):
         t = W[k]
@@ -190,7 +200,7 @@ def optimality(r, beta, lower, upper, kink, excess):
     that take no part.  The bias is that of the free rows, or the middle of the gap without any.
     """
     n = r.shape[0]
-    largest = np.abs(beta).max()
+    largest = size_of(beta)
     for t in range(n):  # a row that is free by a rounding error would have the bias to itself
         if beta[t] != 0.0:
             place(t, beta[t], beta, lower, upper, largest)
@@ -226,22 +236,31 @@ def exact_sum(values):
 @compiled
 def make_feasible(beta, lower, upper):
     """Clip a start into the box and restore sum beta = 0, moving no more rows than that takes."""
+    size = 0.0
     for t in range(beta.shape[0]):
         beta[t] = min(max(beta[t], lower[t]), upper[t])
-    size = np.abs(beta).sum()
+        size += abs(beta[t])
+    room = np.empty(beta.shape[0])
     # free rows first, then all that have a coefficient, then any
     for kind in range(3):
         excess = exact_sum(beta)
         if abs(excess) <= 1e-14 * size:
             return
-        room = np.zeros(beta.shape[0])
+        there = 0.0
         for t in range(beta.shape[0]):
             inside = lower[t] < beta[t] < upper[t]
+            room[t] = 0.0
             if kind == 2 or (beta[t] != 0.0 and (kind == 1 or inside)):
                 room[t] = beta[t] - lower[t] if excess > 0.0 else beta[t] - upper[t]
-        there = abs(room.sum())
+            there += room[t]
+        there = abs(there)
         if there > 0.0:
-            beta -= room * min(1.0, abs(excess) / there)
+            for t in range(beta.shape[0]):
+                beta[t] -= room[t] * min(1.0, abs(excess) / there)
+    size = 0.0
+    for value in beta:
+        size += abs(value)
     # What rounding leaves would stay for good, as pairs keep the sum: start from nothing instead.
-    if abs(exact_sum(beta)) > 1e-10 * np.abs(beta).sum():
-        beta[:] = 0.0
+    if abs(exact_sum(beta)) > 1e-10 * size:
+        for t in range(beta.shape[0]):
+            beta[t] = 0.0

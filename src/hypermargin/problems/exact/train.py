@@ -18,7 +18,7 @@ from ...kernels.gram import Columns, Gram
 from ...losses.base import Dual
 from .block import CHUNK, LOOK_PAIRS, NEWTON_EVERY, POLISHED, Block, free_rows
 from .saddle import SaddleSystem
-from .smo import make_feasible, optimality, slopes, smo_on_rows
+from .smo import make_feasible, optimality, slopes
 from .soft import FistaMachine, SoftMachine
 
 TRIES = 4  # on the same rows without a gap of half the size, before machines are given up
@@ -254,16 +254,13 @@ class _Team:
 
         def improve(f: int) -> None:
             chunk = min(limit, max(CHUNK, NEWTON_EVERY * len(W)))
-            made, gap = smo_on_rows(
-                K, W, dual.lower[f], dual.upper[f], dual.kink[f], dual.ridge[f],
-                self.beta[f], self.r[f], goal[f], chunk,
-            )  # fmt: skip
+            block = Block(K, of_fold(dual, f, W), self.beta[f, W], self.r[f, W])
+            made, gap = block.pairs(goal[f], chunk)
             last = effort.tol < POLISHED and goal[f] <= effort.tol * unit[f]
             polish = POLISHED * float(unit[f]) if last else 0.0
             if (gap > goal[f] or polish) and made < limit and not effort.budget.expired():
-                block = Block(K, of_fold(dual, f, W), self.beta[f, W], self.r[f, W])
                 made += block.descend(goal[f], limit - made, effort.budget, polish)
-                self.beta[f, W] = block.beta
+            self.beta[f, W] = block.beta
             self.iterations[f] += made
 
         self.gram.workers.map(improve, folds, effort.budget)
