@@ -143,6 +143,13 @@ def test_optimisers_that_know_none_are_refused(name):
         searched("gradient", TIGHT, optimiser=name)
 
 
+def test_hyperparameters_that_are_too_many_for_them_are_refused():
+    model, groups = LinearRegressor(loss="squared_epsilon_insensitive"), np.arange(80) % 31
+    given = {"group_cost": LinearConstraint(np.ones(31), ub=31.0)}
+    with pytest.raises(ValueError, match="are for at most 30 hyperparameters, the space has 31"):
+        searched("gradient", given, model, {"group_cost": None}, fit={"cost_groups": groups})
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -7,6 +7,7 @@ SciPy's SLSQP solves them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -85,10 +86,13 @@ class Region:
 
         It may find no point of the region: ask `holds`.
         """
-        found = minimize(
-            fun, np.clip(start, *box.T), jac=True, method="SLSQP", bounds=box,
-            constraints=self.as_scipy(), options={"maxiter": 200, "ftol": 1e-12},
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            # SLSQP tells of rounding beyond bounds, which is clipped
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = minimize(
+                fun, np.clip(start, *box.T), jac=True, method="SLSQP", bounds=box,
+                constraints=self.as_scipy(), options={"maxiter": 200, "ftol": 1e-12},
+            )  # fmt: skip
         return np.clip(np.where(np.isfinite(found.x), found.x, start), *box.T)
 
     def nearest(self, theta: np.ndarray) -> np.ndarray:

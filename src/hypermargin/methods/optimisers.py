@@ -345,14 +345,17 @@ def choose_optimiser(
                 f"optimiser={asked!r} knows no constraints; use 'model', or a function of "
                 "scipy.optimize.minimize that takes them."
             )
-        asked = "model"
+        if n_dimensions > MOST:
+            raise ValueError(
+                f"constraints of method='gradient' are for at most {MOST} hyperparameters, the "
+                f"space has {n_dimensions}; give an optimiser of your own that takes them."
+            )
+        return partial(quadratic_model, region=region)
     if asked == "model" and n_dimensions > MOST:
         raise ValueError(
             f"optimiser='model' is for at most {MOST} hyperparameters, the space has "
             f"{n_dimensions}; use 'lbfgs'."
         )
-    if region is not None:
-        return partial(quadratic_model, region=region)
     if asked == "auto":
         asked = "model" if n_dimensions <= FEW else "lbfgs"
     return OPTIMISERS[asked]
