@@ -156,13 +156,13 @@ class Descent(Method):
         optimise = self.optimise(objective, "lbfgs")
         end = settle(level, answer.start(back), schedule.few_steps)
         if answer.clearly:
-            end = free(level, back, end, optimise)
+            end = free(level, end, optimise)
         if few:
             whole = objective.on(None, tol=work)
             whole.state = level.state
             begin = objective.space.drift(end, 1.0 / ratio)
             if answer.clearly:
-                free(whole, one, begin, optimise, schedule.few_steps)
+                free(whole, begin, optimise, schedule.few_steps)
             else:
                 settle(whole, begin, schedule.few_steps)
 

@@ -4,8 +4,8 @@ Many widths overfit the labels.  What is minimised is therefore
 
     f(theta) + se mean_j (d_j - mean d)^2,   d_j = log w_j - log w0_j,
 
-se being the standard error of the loss at the best common width: widths that differ from w0 by a
-factor e have to gain as much as could be luck.  (A mean and not a sum: with hundreds of features a
+se being the standard error of the loss where they begin: widths that differ from w0 by a factor e
+have to gain as much as could be luck.  (A mean and not a sum: with hundreds of features a
 sum would hold them all in place.)
 """
 
@@ -99,24 +99,14 @@ def settle(level: Level, start: np.ndarray, most: int) -> np.ndarray:
     return minimise_tied(level, tied.owner, start, bounds, objective.tol, most)[1]
 
 
-def free(
-    level: Level,
-    one: np.ndarray,
-    start: np.ndarray,
-    optimise: Optimiser,
-    most: float = np.inf,
-) -> np.ndarray:
-    """Give every feature its own width, beginning at a start; return the end.
-
-    `one` is where one width for all was best.
-    """
-    objective = level.objective
-    value, weight = level(one)[0], 0.0
-    few = Few(level, most, start)
+def free(level: Level, start: np.ndarray, optimise: Optimiser, most: float = np.inf) -> np.ndarray:
+    """Give every feature its own width, beginning at a start; return the end."""
+    objective, value = level.objective, level(start)[0]
+    weight, few = 0.0, Few(level, most, start)
     if widths_of(objective):
         weight = standard_error(objective, value, level.n_rows)
         few = Few(Penalised(level, weight, start), most, start)
-    tol = max(0.5 * objective.tol, worth(weight, level(start)[0]))
+    tol = max(0.5 * objective.tol, worth(weight, value))
     with suppress(Enough):
         optimise(few, start, objective.space.bounds, tol, None, None)
     return few.best[1]
