@@ -150,6 +150,11 @@ class Gram:
         return len(self.points)
 
     @property
+    def held(self) -> np.ndarray:
+        """The rows that are held."""
+        return self._held
+
+    @property
     def capacity(self) -> int:
         """The most rows that a machine may work on at a time."""
         most = np.sqrt(self.memory / self.dtype.itemsize / (1 + self.workers.count))

@@ -125,6 +125,8 @@ class Descent(Method):
         starts = self.look(level, several)
         ends = [optimise(level, start, bounds, tol, None, None) for start in starts]
         for rows in more:
+            if rows is None:
+                objective.expect(level, schedule.few_steps)
             coarse, level = level, objective.on(rows, level.state, work)
             ends = self.finish(level, self.carry(ends, coarse, level), optimise)
         return sorted(ends, key=lambda end: end.value)

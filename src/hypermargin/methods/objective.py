@@ -16,6 +16,7 @@ from ..adapters.base import Targets
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
 from ..problems.base import Evaluation, Problem
+from .forecast import Forecast, foresee
 
 LOOK = 0.05  # optimality gap of a look, in units of the targets
 FAILED = 1e100  # what an optimiser is told of a point that cannot be evaluated
@@ -98,6 +99,7 @@ class Objective:
         self.widths: Any = None  # whether a width for each feature pays, if that was asked
         self.outdated: frozenset[bytes] = frozenset()  # points that are no longer to be chosen
         self._visited: set[bytes] = set()
+        self.forecast: Forecast | None = None  # of the work on all rows, once there is something
         self._levels: dict[int, Level] = {}
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -138,6 +140,17 @@ class Objective:
     def outdate(self) -> None:
         """Say that what is visited from now on is to be chosen, if anything is."""
         self.outdated = frozenset(self._visited)
+
+    def expect(self, coarse: Level, evaluations: int) -> None:
+        """Foresee what evaluations on all rows will take, of those on fewer."""
+        prepared = self.prepared
+        if not coarse.seconds:
+            return
+        self.forecast = foresee(
+            prepared.problem, coarse.seconds, coarse.n_rows, prepared.n_rows, evaluations
+        )
+        if self.forecast.is_long and self.budget.seconds is None:
+            self.forecast.warn()
 
     def over(self) -> bool:
         """Whether the time or the number of evaluations is used up."""
@@ -180,6 +193,7 @@ class Level:
         self.state = start
         self.enough = objective.train_tol
         self.best: Visit | None = None
+        self.seconds: list[float] = []  # that evaluations took
         self.ends: dict[bytes, Any] = {}  # where machines ended at some points
         self._known: dict[bytes, tuple[float, np.ndarray]] = {}
 
@@ -226,6 +240,7 @@ class Level:
             raise SearchEnded
         visit = self._measure(theta, tol, whole.budget, warm, gradient, **how)
         whole.evaluations_on_all += self.rows is None
+        self.seconds.append(visit.seconds)
         self._note(visit)
         return visit
 

@@ -252,6 +252,10 @@ class Problem:
         """Return a problem like this one that may be evaluated beside it."""
         return self
 
+    def memory_on(self, n_rows: int) -> float:
+        """Return the bytes that an evaluation on so many rows takes, beside the data."""
+        return 8.0 * n_rows * len(self.folds) * len(self.columns)
+
     def release(self) -> None:
         """Give memory back; the next evaluation takes what it needs."""
 

@@ -202,6 +202,10 @@ ends in one of them
     seconds_ : dict
         Where the time of the search went: look, rows (of the kernel matrix), train, outputs,
         adjoint and rest.
+    forecast_ : dict
+        What the search expected before it began on all rows: the `seconds` that it would take from
+        there, without the refit, and the `memory` in bytes, as read off evaluations on `n_samples`
+        rows.  Not there where all rows are few, or where C alone of a linear machine is tuned.
     calibration_ : object or None
         The sigmoid of `predict_proba`, fitted to the out-of-fold outputs of the best point with
         their `sample_weight`: `slope`, `offsets` and ``probabilities(outputs)``.  None for
@@ -360,7 +364,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         """Set the attributes that tell of the search; return the best point, if there is one."""
         results = self._collect(log, n_splits)
 
-        for name in ("curve_", "widths_", "weights_", "relevance_"):
+        for name in ("curve_", "widths_", "weights_", "relevance_", "forecast_"):
             self.__dict__.pop(name, None)  # those of an earlier fit
         self.n_splits_ = n_splits
         self.cv_results_ = results
@@ -387,6 +391,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         best = log.kept()[self.best_index_]
         run = log.run_of(best)
         self._warn_of(run, best)
+        if run.objective is not None and run.objective.forecast is not None:
+            self.forecast_ = run.objective.forecast.as_dict()
         if run.curve is not None:
             self.curve_: dict[str, np.ndarray] = run.curve.as_dict()
         if run.objective is not None and getattr(run.objective.widths, "about", None):

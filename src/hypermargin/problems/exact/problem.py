@@ -73,6 +73,14 @@ class CrossValidation(KernelProblem):
         self._grams[number].budget = budget
         return self._grams[number]
 
+    def memory_on(self, n_rows: int) -> float:
+        # rows that the latest evaluation held, and the block of a machine that works on them
+        parts = self._grams.values()
+        share = max((len(gram.held) / len(gram) for gram in parts), default=1.0)
+        size = max((gram.dtype.itemsize for gram in parts), default=8)
+        whole = len(self.designs) * (share + share**2) * size * float(n_rows) ** 2
+        return super().memory_on(n_rows) + min(whole, self.memory)
+
     def evaluate(
         self,
         params: Params,

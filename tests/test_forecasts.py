@@ -1,0 +1,53 @@
+"""What a search will take on all rows, said before it begins there."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.svm import SVC, LinearSVC
+
+import hypermargin.methods.forecast as forecast
+from hypermargin import GradientSearchCV
+
+X, y = make_classification(900, 6, flip_y=0.1, random_state=0)
+
+
+def search(model=None, **arguments):
+    return GradientSearchCV(model or SVC(), cv=3, refit=False, random_state=0, **arguments)
+
+
+def test_a_search_tells_what_it_expected():
+    found = search().fit(X, y)
+    assert set(found.forecast_) == {"seconds", "memory", "n_samples"}
+    assert 0 < found.forecast_["n_samples"] < len(y)
+    assert found.forecast_["seconds"] > 0
+    assert found.forecast_["memory"] < 3 * 4 * len(y) ** 2  # K in single precision, and blocks
+
+
+def test_one_level_has_no_forecast_not_even_an_old_one():
+    found = search().fit(X, y)
+    assert not hasattr(found.fit(X[:200], y[:200]), "forecast_")
+    assert not hasattr(search(LinearSVC()).fit(X, y), "forecast_")
+
+
+def test_hours_are_warned_of_unless_time_is_limited(monkeypatch):
+    monkeypatch.setattr(forecast, "LONG", 0.0)
+    with pytest.warns(UserWarning, match="will take about .* on all rows.  With rank"):
+        search().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search(time_budget=600).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(5, "5 seconds"), (89, "89 seconds"), (600, "10 minutes"), (7200, "2 hours"), (4e5, "5 days")],
+)
+def test_times_in_words(seconds, words):
+    assert forecast.in_words(seconds) == words
+
+
+def test_memory_grows_with_the_square_of_the_rows():
+    found = [search().fit(np.vstack([X] * k) + 0.0, np.tile(y, k)).forecast_ for k in (1, 2)]
+    assert found[1]["memory"] > 2 * found[0]["memory"]
