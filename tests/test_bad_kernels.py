@@ -46,6 +46,7 @@ BAD = {
     "mask of another width": (RBF(columns=[True, False]), "yes or no to each of the 3 columns"),
     "no list of kernels": (Sum(None), "kernels=None; give a list"),
     "no such kernel": (GaussianProcessKernel("rbf"), "kernel='rbf'; give one of sklearn"),
+    "not finite": (FunctionKernel(lambda X, Z: np.inf * X @ Z.T), "values that are not finite"),
     "not symmetric": (FunctionKernel(lambda X, Z: X[:, :1] - Z[:, 0]), "is not symmetric"),
     "wrong derivative": (
         FunctionKernel(cauchy, {"gamma": 0.5}, product=lambda X, Z, M, gamma: {"gamma": 1.0}),

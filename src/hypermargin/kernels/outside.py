@@ -252,9 +252,10 @@ class FunctionKernel(_Outside):
     def check(self, points: Points) -> None:
         """Try the function on a few rows; a derivative that is not one is told at once."""
         few, values = points.take(np.arange(min(len(points), TRIED))), self.values()
-        if np.isfinite(self.block(few, few, values)).all():  # else it is told with the values
-            names = () if self.product is None else self.hyperparameters
-            _largest_error(self, few, values, names, WRONG)
+        if not np.isfinite(self.block(few, few, values)).all():
+            raise ValueError(f"FunctionKernel gives values that are not finite at {values}.")
+        names = () if self.product is None else self.hyperparameters
+        _largest_error(self, few, values, names, WRONG)
 
     def compute(self, X: np.ndarray, Z: np.ndarray, params: Params) -> np.ndarray:
         return np.asarray(self.function(X, Z, **{n: params[n] for n in self.hyperparameters}))
