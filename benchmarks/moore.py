@@ -6,7 +6,7 @@ the distance to the fifth nearest row: those that lie alone are the less certain
 have the same five folds and C in [1e-4, 1e3] / 2, epsilon up to the deviation of y, here from a
 hundredth of it.  The fine grid has 7 times 7 points, about as many as the paper's, the coarse one
 has the paper's two values of C and of epsilon, of every group in multi-group SVR.  That, and the
-bilevel programmes, are for the smallest sizes, and for three splits of the ten.  Times are those of
+bilevel programmes, are for the smallest sizes, and for two splits of the ten.  Times are those of
 the processor.  Figures 4 to 9 are drawn into docs/images/moore.png.
 """
 
@@ -32,7 +32,7 @@ SIZES = {"blood_brain": (60, 150), "melting_point": (100, 200, 500, 1000, 2000, 
 USUAL_SIZES = (100, 200, 500, 900)
 COMPONENTS, FEW_COMPONENTS = 100, 25
 N_GROUPS = 5
-SPLITS, FEW_SPLITS = 10, 3
+SPLITS, FEW_SPLITS = 10, 2
 SQUARED, ABSOLUTE = "squared_epsilon_insensitive", "epsilon_insensitive"
 RANGES = {"C": (5e-5, 5e2), "epsilon": (1e-2, 1.0)}
 TWO = {"C": (5e-2, 5.0), "epsilon": (1e-2, 1.0)}  # the ends are the paper's two values
