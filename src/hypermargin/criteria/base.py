@@ -116,9 +116,14 @@ def first_missing(present: np.ndarray) -> int | None:
     return None if present.all() else int(present.argmin())
 
 
+def n_classes_of(n_pairs: int) -> int:
+    """Return how many classes have so many pairs."""
+    return round((1 + (1 + 8 * n_pairs) ** 0.5) / 2)
+
+
 def tally_matrix(n_pairs: int) -> np.ndarray:
     """Return T (pairs, classes): outputs @ T adds each to its second class, minus to its first."""
-    n_classes = round((1 + (1 + 8 * n_pairs) ** 0.5) / 2)
+    n_classes = n_classes_of(n_pairs)
     T = np.zeros((n_pairs, n_classes))
     for p, (i, j) in enumerate(combinations(range(n_classes), 2)):
         T[p, i], T[p, j] = -1.0, 1.0
@@ -132,20 +137,21 @@ def spread_of(
 
     A function of outputs / rho has the derivative -(gradient . outputs) / rho by rho.
     """
-    share = (weight / (weight.sum() * outputs.shape[1]))[:, None]
-    centred = outputs - (share * outputs).sum()
-    rho = float(np.sqrt((share * centred**2).sum()))
-    slope = share * centred / max(rho, 1e-300)
+    share = weight / (weight.sum() * outputs.shape[1])
+    slope = outputs - float(share @ outputs.sum(axis=1))
+    rho = float(np.sqrt(share @ np.einsum("ij,ij->i", slope, slope)))
+    slope *= share[:, None] / max(rho, 1e-300)
     # outputs that differ by rounding only say nothing, and must not be blown up
-    largest = np.unravel_index(np.abs(outputs).argmax(), outputs.shape)
-    least = 1e-9 * abs(float(outputs[largest]))
+    least = 1e-9 * float(max(outputs.max(), -outputs.min()))
     if rho < max(least, 1e-10):
-        rho, slope = max(least, 1e-10), np.zeros_like(slope)
+        rho = max(least, 1e-10)
+        slope[:] = 0.0
         if rho == least:
+            largest = np.unravel_index(np.abs(outputs).argmax(), outputs.shape)
             slope[largest] = 1e-9 * np.sign(outputs[largest])
 
     def add_rho(gradient: np.ndarray) -> np.ndarray:
-        d_rho = -float((gradient * outputs).sum()) / rho
+        d_rho = -float(np.einsum("ij,ij->", gradient, outputs)) / rho
         return gradient + d_rho * slope
 
     return rho, add_rho

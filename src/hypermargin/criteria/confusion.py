@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn import metrics
 
-from .base import Criterion, Valued, check_positive, first_missing, spread_of, tally_matrix
+from .._core.compiled import compiled
+from .base import Criterion, Valued, check_positive, first_missing, n_classes_of, spread_of
 
 Pull = Callable[[np.ndarray], np.ndarray]
 
@@ -29,23 +30,52 @@ def choose_softly(outputs: np.ndarray, weight: np.ndarray, t: float) -> tuple[np
     both become SVC's own vote.
     """
     rho, add_rho = spread_of(outputs, weight)
-    votes = expit(t / rho * outputs)
-    slope = votes * (1.0 - votes) * (t / rho)
     if outputs.shape[1] == 1:
+        votes = expit(t / rho * outputs)
         chosen = np.hstack([1.0 - votes, votes])
 
         def pull(d_chosen: np.ndarray) -> np.ndarray:
+            slope = votes * (1.0 - votes) * (t / rho)
             return add_rho((d_chosen[:, 1:] - d_chosen[:, :1]) * slope)
 
         return chosen, pull
-    tally, sharpness = tally_matrix(outputs.shape[1]), t / 2.0
-    chosen = softmax(sharpness * (votes - 0.5) @ tally, axis=1)
+    sharpness = t / 2.0
+    sums = np.zeros((len(outputs), n_classes_of(outputs.shape[1])))
+    add_votes(np.ascontiguousarray(outputs), t / rho, sums)
+    chosen = softmax(sharpness * sums, axis=1)
 
     def pull_votes(d_chosen: np.ndarray) -> np.ndarray:
         d_sums = chosen * (d_chosen - (chosen * d_chosen).sum(axis=1, keepdims=True))
-        return add_rho(sharpness * d_sums @ tally.T * slope)
+        gradient = np.array(outputs, order="C")
+        take_votes(gradient, t / rho, sharpness * d_sums)
+        return add_rho(gradient)
 
     return chosen, pull_votes
+
+
+@compiled
+def add_votes(outputs, slope, sums):
+    """Add what each machine says, between -1/2 and 1/2, to its second class, minus to its first."""
+    for row in range(outputs.shape[0]):
+        p = 0
+        for i in range(sums.shape[1]):
+            for j in range(i + 1, sums.shape[1]):
+                vote = 1.0 / (1.0 + np.exp(-slope * outputs[row, p])) - 0.5
+                sums[row, i] -= vote
+                sums[row, j] += vote
+                p += 1
+
+
+@compiled
+def take_votes(outputs, slope, d_sums):
+    """Replace outputs by the derivatives that those of the sums lead to."""
+    for row in range(outputs.shape[0]):
+        p = 0
+        for i in range(d_sums.shape[1]):
+            for j in range(i + 1, d_sums.shape[1]):
+                vote = 1.0 / (1.0 + np.exp(-slope * outputs[row, p]))
+                outputs[row, p] = (d_sums[row, j] - d_sums[row, i]) * vote * (1.0 - vote) * slope
+                p += 1
 
 
 @dataclass(frozen=True, kw_only=True)
