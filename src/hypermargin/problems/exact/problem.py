@@ -30,8 +30,9 @@ from ...kernels.gram import Columns, Gram, borrowed
 from ...kernels.points import Points
 from ...losses.base import Dual
 from ..base import MANY, SAMPLE, Evaluation, Expansion, KernelProblem
+from .adjoint import adjoints
 from .saddle import SaddleSystem
-from .small import Squad, adjoints, feasible_start, is_for_squads, outputs_of_columns, shared
+from .small import Squad, feasible_start, is_for_squads, outputs_of_columns, shared
 from .state import State, WarmStart, merged
 from .train import MOST, WHOLE, Start, Trained, of_columns, of_fold, support, train
 from .view import View
@@ -390,8 +391,9 @@ class _TrainedDesign:
             def solve(machines: np.ndarray) -> None:
                 adjoints(
                     *self.gram.places, machines, view.roster.rows, view.roster.edges, first, pooled,
-                    dual.lower, dual.upper, dual.kink, dual.ridge, self.beta, E, cotangent.target,
-                    cotangent.lower, cotangent.upper, cotangent.kink, cotangent.ridge, hard,
+                    dual.target, dual.lower, dual.upper, dual.kink, dual.ridge, self.beta,
+                    self.values, E, cotangent.target, cotangent.lower, cotangent.upper,
+                    cotangent.kink, cotangent.ridge, hard,
                 )  # fmt: skip
 
             shared(np.arange(len(E)), solve, self.gram)

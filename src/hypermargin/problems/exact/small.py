@@ -15,18 +15,17 @@ from typing import Any
 import numpy as np
 
 from ..._core.budget import Effort, cached
-from ..._core.compiled import add, add_rows, compiled, dot
+from ..._core.compiled import add, add_rows, compiled
 from ...kernels.gram import Gram, borrowed
 from ...losses.base import Dual
 from .block import CHUNK, LOOK_PAIRS, POLISHED
-from .smo import exact_sum, make_feasible, optimality, smo_on_rows
+from .smo import make_feasible, optimality, smo_on_rows
 from .train import MOST, WHOLE, Start, likely, spread, units
 
 SMALL = 1500  # rows up to which a machine among many is trained in a compiled call
 ALL = 100  # with at most so many rows a working set does not pay even for small machines
 NEAR_SMALL = 0.02  # as in `train`: another round costs less here, and the block is most of that
 AHEAD_SMALL = 0.05
-FEW_FREE = 200  # free rows up to which a compiled loop solves faster than LAPACK can be called
 ROUNDS = 20  # working sets after which machines are left to `train`
 
 
@@ -349,128 +348,3 @@ def outputs_of_columns(K, slots, columns, rows, edges, beta, bias, first, out):
             out[c, first[f] : first[f + 1]] = bias[c, f]
             add_rows(out[c, first[f] : first[f + 1]], K, places, factors, first[f])
     return True
-
-
-@compiled
-def cholesky(A):
-    """Overwrite the lower triangle of A by its factor; False if a pivot is not clearly positive."""
-    n, largest = A.shape[0], 0.0
-    for i in range(n):
-        largest = max(largest, A[i, i])
-    for i in range(n):
-        for j in range(i):
-            A[i, j] = (A[i, j] - dot(A[i, :j], A[j, :j])) / A[j, j]
-        pivot = A[i, i] - dot(A[i, :i], A[i, :i])
-        if not pivot > 1e-10 * largest:
-            return False
-        A[i, i] = np.sqrt(pivot)
-    return True
-
-
-@compiled
-def cholesky_solve(L, x):
-    """Solve L L' x = x in place."""
-    n = L.shape[0]
-    for i in range(n):
-        x[i] = (x[i] - dot(L[i, :i], x[:i])) / L[i, i]
-    for i in range(n - 1, -1, -1):
-        x[i] /= L[i, i]
-        add(x[:i], L[i, :i], -x[i])
-
-
-@compiled
-def adjoint(K, slots, rows, free, bound, ridge, first, delta, v, w):
-    """Solve eq. (14) for a machine with free rows and a bias.
-
-    `delta` is the gradient on its validation rows, which begin at `first`.  Sets v on the free rows
-    and w = K'e - c on the bound ones; False if the free block is not definite.
-    """
-    n = free.shape[0]
-    noise = 1e-6 if K.itemsize == 4 else 0.0
-    A = np.empty((n, n))
-    for a in range(n):
-        row = K[slots[rows[free[a]]]]
-        for b in range(n):
-            A[a, b] = row[rows[free[b]]]
-        A[a, a] += ridge[free[a]] + noise * A[a, a]
-        v[a] = dot(row[first : first + delta.shape[0]], delta)
-    if not cholesky(A):
-        return False
-    ones = np.empty(n)
-    for a in range(n):
-        ones[a] = 1.0
-    cholesky_solve(A, v)
-    cholesky_solve(A, ones)
-    c = (exact_sum(v) - exact_sum(delta)) / exact_sum(ones)
-    add(v, ones, -c)
-    for k in range(bound.shape[0]):
-        row = K[slots[rows[bound[k]]]]
-        total = dot(row[first : first + delta.shape[0]], delta) - c
-        for a in range(n):
-            total -= row[rows[free[a]]] * v[a]
-        w[k] = total
-    return True
-
-
-@compiled
-def parts_of(beta, lower, upper, kink):
-    """Return the free rows of a machine, and those with a coefficient at a bound."""
-    n = beta.shape[0]
-    free, bound = np.empty(n, np.int64), np.empty(n, np.int64)
-    n_free, n_bound = 0, 0
-    for t in range(n):
-        if not lower[t] < upper[t]:
-            continue
-        if beta[t] <= lower[t] or beta[t] >= upper[t]:
-            if beta[t] != 0.0:
-                bound[n_bound] = t
-                n_bound += 1
-        elif beta[t] != 0.0 or kink[t] == 0.0:
-            free[n_free] = t
-            n_free += 1
-    return free[:n_free], bound[:n_bound]
-
-
-@compiled
-def adjoints(
-    K, slots, machines, rows, edges, first, delta, lower, upper, kink, ridge, beta,
-    E, on_target, on_lower, on_upper, on_kink, on_ridge, hard,
-):  # fmt: skip
-    """Solve the adjoints of some machines; mark those for which that is `hard`.
-
-    Without this, and with `SaddleSystem` alone, searches with ten classes take three times as long.
-    Machines count fold by fold, one column after the other.  `delta[c]` has the gradients on the
-    validation rows, which are where `first` says.  Writes -v to the machine's lane of E, and what
-    the adjoint says of its dual to `on_...`.
-    """
-    for machine in machines:
-        c, f = machine // beta.shape[0], machine % beta.shape[0]
-        a, b = edges[c], edges[c + 1]
-        members = rows[a:b]
-        free, bound = parts_of(beta[f, a:b], lower[f, a:b], upper[f, a:b], kink[f, a:b])
-        n = free.shape[0]
-        hard[machine] = n == 0 or n > FEW_FREE
-        for t in free:
-            hard[machine] |= slots[members[t]] < 0
-        for t in bound:
-            hard[machine] |= slots[members[t]] < 0
-        if hard[machine]:
-            continue
-        v, w = np.empty(n), np.empty(bound.shape[0])
-        d = delta[c, first[f] : first[f + 1]]
-        if not adjoint(K, slots, members, free, bound, ridge[f, a:b], first[f], d, v, w):
-            hard[machine] = True
-            continue
-        for k in range(n):
-            t = a + free[k]
-            E[machine, rows[t]] -= v[k]
-            on_target[f, t] = v[k]
-            on_ridge[f, t] = -v[k] * beta[f, t]
-            if kink[f, t] > 0.0:
-                on_kink[f, t] = -v[k] * np.sign(beta[f, t])
-        for k in range(bound.shape[0]):
-            t = a + bound[k]
-            if beta[f, t] <= lower[f, t]:
-                on_lower[f, t] = w[k]
-            else:
-                on_upper[f, t] = w[k]
