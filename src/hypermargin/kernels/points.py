@@ -139,7 +139,10 @@ class Points:
         n, d = self.X.shape
         if d > n or n * (d + 2) * self.dtype.itemsize > DENSE:
             return None
-        return np.vstack([self.X.T.toarray(), np.ones(n, self.dtype), self.square_norms])
+        upright = np.empty((d + 2, n), self.dtype)  # in order, or every product would copy it
+        upright[:-2] = self.X.toarray().T
+        upright[-2], upright[-1] = 1.0, self.square_norms
+        return upright
 
     @cached
     def lying(self) -> Any:
