@@ -34,7 +34,7 @@ class Schedule:
     dear: int = 4000  # rows from which evaluations on all of them are to be few
     few_steps: int = 4  # evaluations of a level, where there are to be few; more if they gain much
     worth: int = 6  # resolutions (of an error half a row each) that one of the last level gains
-    wide: int = 16_000  # rows times places of a look at the whole space, if there is one level only
+    wide: int = 4_000  # rows times places of a look at the whole space, if there is one level only
     share: float = 0.8  # of the evaluations that one width for all features may take
     tol: float = 5e-3  # the usual tolerance; who asks for a finer one wants more evaluations
 
