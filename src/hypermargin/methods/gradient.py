@@ -26,7 +26,8 @@ class Schedule:
     less well.  Where a number was varied, that stands beside it.
     """
 
-    look_rows: int = 500  # rows of the first look; 250 to 1,000 do equally well
+    look_rows: int = 250  # rows of the first look; 250 to 1,000 do equally well
+    few_rows: int = 750  # rows up to which all of them are looked at
     few_of_a_class: int = 25  # rows of the rarest class that a look should have
     starts: int = 2  # places from which the first level descends; see `n_starts`
     apart: float = 1.5  # units between two of them; one minimum is not to be found twice
@@ -259,7 +260,7 @@ def nested_rows(
     has met a validation row of the same fold on more rows: its solution may start the next one.
     """
     n = prepared.n_rows
-    if n <= 1.5 * schedule.look_rows:
+    if n <= schedule.few_rows:
         return [None]
     stratum = np.zeros(n, dtype=int)
     if prepared.targets.classes is not None:
