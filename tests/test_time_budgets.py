@@ -46,7 +46,7 @@ def test_without_time_the_score_is_that_of_a_model(model, n_classes, options):
 def test_without_time_a_score_on_some_rows_is_said_to_be_one():
     X, y = make_data(2, n=1200)
     search = GradientSearchCV(SVC(), cv=3, time_budget=NO_TIME)
-    with pytest.warns(ConvergenceWarning, match="500 of the 1200 rows"):
+    with pytest.warns(ConvergenceWarning, match="250 of the 1200 rows"):
         search.fit(X, y)
-    assert search.cv_results_["n_samples"].tolist() == [500]
+    assert search.cv_results_["n_samples"].tolist() == [250]
     assert search.best_score_ > np.bincount(y).max() / len(y) + 0.05

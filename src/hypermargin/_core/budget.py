@@ -18,6 +18,8 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
+SHORT = 2e-3  # seconds of work that are not worth a thread; 1 to 4 ms do equally well
+
 
 class OutOfTime(Exception):
     """The budget ended in the middle of work that is of no use by halves."""
@@ -230,11 +232,22 @@ class Workers:
         """Apply a function to all items; a Ctrl-C stops the workers before it is passed on.
 
         Inside a worker it is a plain loop, so that work may be split at whatever level has several
-        items, without more threads than asked for.
+        items, without more threads than asked for.  It is one too for as long as items are short:
+        a thread may have to wait longer than that for the interpreter.
         """
         items = list(items)
         if self.count == 1 or len(items) < 2 or self.inside:
             return [function(item) for item in items]
+        done: list = []
+        while len(done) < len(items):
+            begun = time.perf_counter()
+            done.append(function(items[len(done)]))
+            if time.perf_counter() - begun > SHORT:
+                break
+        rest = items[len(done) :]
+        return done + (self._map(function, rest, budget) if rest else [])
+
+    def _map(self, function: Callable, items: list, budget: Budget) -> list:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count)
 

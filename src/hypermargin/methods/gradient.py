@@ -248,7 +248,7 @@ def look_rows(prepared: Prepared, schedule: Schedule) -> int:
     counts = np.bincount(prepared.targets.y, minlength=2)
     wanted = int(schedule.few_of_a_class * prepared.n_rows / counts.min())
     least = schedule.look_rows
-    return max(least, min(wanted, 4 * least, prepared.n_rows // 2))
+    return max(least, min(wanted, 8 * least, prepared.n_rows // 2))
 
 
 def nested_rows(
