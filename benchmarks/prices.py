@@ -3,14 +3,18 @@
 Each set has its natural model: SVC or SVR with a Gaussian kernel, epsilon tuned too; LinearSVC for
 text.  At most 16,000 rows, five folds, two cores, no refit, medians of three draws.  Where the time
 goes is read off the search itself.  Scores on test rows, r2 for regression and else accuracy, stand
-beside those of a 7 x 7 grid, both tuned on at most 600 rows.
+beside those of a 7 x 7 grid, both tuned on at most 600 rows of the first draw.  The figure has the
+time and memory that searches expected on all rows (`forecast_`) and those that they took.
 
 Constants of the package may be chosen while watching the sets of half A, and are to be checked on
 those of half B: which is which was drawn once.  `--only TEXT` runs some of the sets.
 """
 
 import os
+import threading
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
@@ -22,8 +26,9 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 
-from benchmarks._common import SEEDS, Sample, load_all, measure_each, medians, table
+from benchmarks._common import ROOT, SEEDS, Sample, load_all, measure_each, medians, pyplot, table
 from hypermargin import GradientSearchCV
+from hypermargin.kernels.gram import SPARE
 
 TEXT = ("news20", "news_basehock", "news_pcmac", "news_relathe", "rcv1_small")
 SETS = (
@@ -108,10 +113,48 @@ def fit_seconds(fitted: Any, sample: Sample) -> tuple[float, float]:
     return median(t[0] for t in times), median(t[1] for t in times)
 
 
+def resident() -> int:
+    """Return the bytes of memory that this process has, as Linux counts them."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def watched_memory():
+    """Give a list whose last number is the memory that was taken in this context at most."""
+    SPARE.begin_in_child()  # what earlier searches have left is given back
+    before, most, over = resident(), [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            most.append(max(most[-1], resident() - before))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        thread.join()
+
+
+def foreseen(found: GradientSearchCV, n: int, taken: float) -> dict[str, float]:
+    """Return what a search expected on all rows, and what it took."""
+    if not hasattr(found, "forecast_"):
+        return {}
+    on_all = sum(row["seconds"] for row in found.history_ if row["n_samples"] == n)
+    return {
+        "expected_seconds": found.forecast_["seconds"],
+        "taken_seconds": on_all,
+        "expected_memory": found.forecast_["memory"],
+        "taken_memory": taken,
+    }
+
+
 def measure(name: str, seed: int) -> dict[str, float]:
     """Return the figures of one search; the fit leaves the model to be tested."""
     sample = draw(name, seed)
-    seconds, cpu, found = clocked(lambda: search(name, sample, seed))
+    with watched_memory() as memory:
+        seconds, cpu, found = clocked(lambda: search(name, sample, seed))
     fitted = found.estimator.set_params(**found.best_params_)
     fit, fit_cpu = fit_seconds(fitted, sample)
     total = sum(found.seconds_.values())
@@ -126,6 +169,7 @@ def measure(name: str, seed: int) -> dict[str, float]:
         "price": seconds / fit,
         "cpu_price": cpu / fit_cpu,
         "score": fitted.score(sample.X_test, sample.y_test),
+        **foreseen(found, len(sample.y), memory[-1]),
         **{f"in {part}": s / total for part, s in found.seconds_.items()},
     }
 
@@ -144,20 +188,22 @@ def beside_grid(name: str, seed: int) -> dict[str, float]:
     }
 
 
-def measure_set(name: str, seeds: tuple[int, ...], grid: bool) -> dict[str, Any]:
+def measure_set(name: str, seeds: tuple[int, ...]) -> dict[str, Any]:
     search(name, draw(name, 0, 1000), 0)  # compiles
     rows = [measure(name, seed) for seed in seeds]
     keys = set.intersection(*(set(row) for row in rows))
     rows = [{key: row[key] for key in rows[0] if key in keys} for row in rows]
-    few = [beside_grid(name, seed) for seed in seeds] if grid else []
+    few = [beside_grid(name, seeds[0])]
     return {"half": half(name), "median": medians(rows), "seeds": rows, "few": few}
 
 
 def run(quick: bool, only: str | None = None) -> dict[str, Any]:
     names, seeds = (QUICK, SEEDS[:1]) if quick else (SETS, SEEDS)
-    grid = not os.environ.get("PRICES_ONLY")  # while one works on speed alone
-    tasks = {name: partial(measure_set, name, seeds, grid) for name in names}
-    return measure_each("prices", tasks, quick, only)
+    tasks = {name: partial(measure_set, name, seeds) for name in names}
+    results = measure_each("prices", tasks, quick, only)
+    if not quick:
+        plot(results)
+    return results
 
 
 def row_of(name: str, result: dict[str, Any]) -> list[str]:
@@ -200,6 +246,31 @@ def verdicts(results: dict[str, Any]) -> list[str]:
     return lines
 
 
+def forecasts(results: dict[str, Any], what: str) -> np.ndarray:
+    """Return pairs of what was expected and what was taken, of all draws."""
+    rows = [row for of in results.values() for row in of["seeds"] if f"expected_{what}" in row]
+    return np.array([[row[f"expected_{what}"], row[f"taken_{what}"]] for row in rows])
+
+
+def within_two(pairs: np.ndarray) -> float:
+    """Return the share of forecasts that are right within a factor of two."""
+    return float(np.mean(np.abs(np.log2(pairs[:, 0] / np.maximum(pairs[:, 1], 1e-9))) <= 1))
+
+
+def plot(results: dict[str, Any]) -> None:
+    """Draw expected and taken time and memory."""
+    plt = pyplot()
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
+    for ax, what, unit in zip(axes, ("seconds", "memory"), ("s", "bytes")):
+        pairs = forecasts(results, what)
+        ends = np.array([pairs.min(initial=1e9, where=pairs > 0) / 2, pairs.max(initial=1) * 2])
+        ax.loglog(*pairs.T, "o", ms=4, mfc="none", color="C0")
+        ax.loglog(ends, ends, "k-", lw=1)
+        ax.fill_between(ends, ends / 2, ends * 2, color="0.9", lw=0)
+        ax.set(xlabel=f"expected {what} on all rows, {unit}", ylabel=f"taken, {unit}")
+    figure.savefig(ROOT / "docs" / "images" / "forecast.png", dpi=110)
+
+
 def report(results: dict[str, Any]) -> str:
     order = sorted(results, key=lambda name: -results[name]["median"]["price"])
     header = [
@@ -207,4 +278,9 @@ def report(results: dict[str, Any]) -> str:
         "one fit, s", "price", "in CPU time", "where", "score", "score on few rows", "grid",
     ]  # fmt: skip
     body = table(header, [row_of(name, results[name]) for name in order])
-    return body + "\n\n" + "\n".join(verdicts(results))
+    told = "; ".join(
+        f"{what}: {100 * within_two(pairs):.0f} % of {len(pairs)} within a factor of two"
+        for what in ("seconds", "memory")
+        if len(pairs := forecasts(results, what))
+    )
+    return "\n".join([body, "", *verdicts(results), f"- Forecasts (floor 90 %), {told or 'none'}."])

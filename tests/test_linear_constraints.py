@@ -37,11 +37,13 @@ def least(search):
     return float(np.nanmin(search.cv_results_["objective"]))
 
 
+LINEAR_PENALTY = pytest.param(Penalty(logarithms=False), id="penalty without logarithms")
+
+
 @pytest.mark.filterwarnings("ignore:The best")
 @pytest.mark.parametrize(
     "method",
-    ["gradient", "auto", "grid", "random", "penalty", Penalty(logarithms=False), "mpec"],
-    ids=str,
+    ["gradient", "auto", "grid", "random", "penalty", LINEAR_PENALTY, "mpec"],
 )
 def test_every_point_meets_the_constraints(method):
     estimator = LinearSVR() if method == "mpec" else SQUARED
@@ -51,7 +53,7 @@ def test_every_point_meets_the_constraints(method):
 
 
 @pytest.mark.filterwarnings("ignore:The best")
-@pytest.mark.parametrize("method", ["gradient", "penalty", Penalty(logarithms=False)], ids=str)
+@pytest.mark.parametrize("method", ["gradient", "penalty", LINEAR_PENALTY])
 @pytest.mark.parametrize(
     "constraints",
     [
