@@ -119,7 +119,7 @@ class Descent(Method):
         schedule, optimise = self.schedule, self.optimise(objective)
         first, *more = levels
         several, bounds = bool(more), objective.space.bounds
-        work = schedule.work(objective)
+        work = schedule.work(objective) if several else None
         level = objective.on(first, tol=work, leans=several)
         # on subsets evaluations are inexact; where all levels are small they are cheap
         tol = (2.0 if several else 0.2) * objective.tol
