@@ -40,6 +40,13 @@ def test_hours_are_warned_of_unless_time_is_limited(monkeypatch):
         search(time_budget=600).fit(X, y)
 
 
+def test_linear_machines_are_not_told_of_landmarks(monkeypatch):
+    monkeypatch.setattr(forecast, "LONG", 0.0)
+    space = {"C": None, "class_weight": {1: (0.1, 10.0)}}
+    with pytest.warns(UserWarning, match="on all rows.  time_budget=SECONDS"):
+        search(LinearSVC(), space=space).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(5, "5 seconds"), (89, "89 seconds"), (600, "10 minutes"), (7200, "2 hours"), (4e5, "5 days")],

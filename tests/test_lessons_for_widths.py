@@ -11,6 +11,7 @@ from test_widths import ASKS, EACH, two_of_six
 
 from hypermargin import GradientSearchCV, KernelSVC
 from hypermargin.methods import asking
+from hypermargin.search.log import Log
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -102,3 +103,14 @@ def test_scores_in_folds_do_not_undo_the_answer(space):
     assert all(np.ptp(params["gamma"]) > 0 for params in search.cv_results_["params"])
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()
     assert any(np.ptp(point["params"]["gamma"]) == 0 for point in search.history_)
+
+
+def test_a_combination_that_ends_before_its_widths_keeps_what_it_has():
+    def record(combination, theta):
+        return SimpleNamespace(combination=combination, theta=np.array([theta]), succeeded=True)
+
+    old = SimpleNamespace(objective=SimpleNamespace(outdated={np.array([1.0]).tobytes()}))
+    runs, records = [old, old], [record(0, 1.0), record(0, 2.0), record(1, 1.0)]
+    log = Log.__new__(Log)
+    log.runs = runs
+    assert log._current(records) == records[1:]

@@ -202,10 +202,28 @@ def test_logarithms_are_not_for_programmes_and_widths_for_no_constraints():
         search.fit(X, y)
 
 
-def test_listed_values_alone_need_no_constraints_and_clones_keep_them():
-    search = clone(GradientSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, constraints=TIGHT))
-    assert len(search.fit(*make_data(0)).cv_results_["params"]) == 2
+@pytest.mark.parametrize("more", [[], [{"alpha": (0.1, 10.0)}]], ids=["alone", "and a range"])
+def test_listed_values_have_no_constraints(more):
+    given = {"alpha": LinearConstraint([1.0], ub=1.0)}
+    with pytest.raises(ValueError, match=r"^constraints are for ranges, and [^.]* listed values"):
+        searched("auto", given, Ridge(), [{"alpha": [0.1, 100.0]}, *more])
+
+
+def test_clones_keep_constraints():
+    search = clone(GradientSearchCV(Ridge(), constraints=TIGHT))
     assert search.constraints is not TIGHT and list(search.constraints) == list(TIGHT)
+
+
+def test_constraints_that_bound_nothing_are_none():
+    free = searched("gradient", None).best_params_
+    assert searched("gradient", {"C": LinearConstraint([1.0])}).best_params_ == free
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e12, 1e300])
+def test_units_of_constraints_do_not_matter(factor):
+    same = {("C", "epsilon"): LinearConstraint([factor, 10.0 * factor], ub=2.0 * factor)}
+    at, wanted = (searched("gradient", given).best_params_ for given in (same, TIGHT))
+    assert at == pytest.approx(wanted, rel=1e-6)
 
 
 def test_the_time_and_kernel_machines():

@@ -31,6 +31,7 @@ from hypermargin.criteria import (
     ExpectedCost,
     PrecisionAtRecall,
     RecallAtPrecision,
+    SmoothError,
     SmoothFBeta,
     WeightedError,
     criterion_for,
@@ -600,3 +601,10 @@ def test_no_word_of_a_missing_smooth_form(score):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GradientSearchCV(SVC(), {"C": (0.1, 10.0)}, scoring=score, cv=3, max_evals=4).fit(X, y)
+
+
+def test_outputs_that_are_whole_numbers_have_the_gradient_of_the_same_as_floats():
+    outputs = np.random.default_rng(0).integers(-3, 4, size=(12, 3))
+    y, weight = np.arange(12) % 3, np.ones(12)
+    whole, same = (SmoothError()(o, y, weight)[1] for o in (outputs, outputs.astype(float)))
+    np.testing.assert_array_equal(whole, same)

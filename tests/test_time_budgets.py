@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 from hypermargin import GradientSearchCV, KernelSVC, LinearClassifier
+from hypermargin.methods import Method
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -50,3 +51,21 @@ def test_without_time_a_score_on_some_rows_is_said_to_be_one():
         search.fit(X, y)
     assert search.cv_results_["n_samples"].tolist() == [250]
     assert search.best_score_ > np.bincount(y).max() / len(y) + 0.05
+
+
+class OneEach(Method):
+    """Evaluates a point of the first combination; the time is up in the evaluation of another."""
+
+    def search(self, objective):
+        if not objective.prepared.problem.kernel.hyperparameters:  # the linear kernel
+            objective.budget.stop()
+        objective(objective.space.bounds.mean(axis=1))
+
+
+def test_time_that_ends_in_the_first_evaluation_of_a_combination_leaves_the_others():
+    X, y = make_data(2, n=80)
+    space = {"kernel": ["rbf", "linear"], "C": (0.1, 10.0)}
+    search = GradientSearchCV(SVC(), space, method=OneEach(), cv=3)
+    with pytest.warns(ConvergenceWarning, match="best point so far"):
+        search.fit(X, y)
+    assert search.best_params_["kernel"] == "rbf"

@@ -65,6 +65,11 @@ def _spelled(names: tuple[str, ...] | None, one: LinearConstraint) -> str:
 
 def check_names(parts: Sequence[Part], tuned: Sequence[str]) -> None:
     """Say so if a constraint names what is not tuned; entries of arrays have theirs in brackets."""
+    if parts and not tuned:
+        raise ValueError(
+            "constraints are for ranges, and space has listed values only; leave out the values "
+            "that do not meet them."
+        )
     for names, _ in parts:
         for name in names or ():
             if name.removeprefix(LOG).partition("[")[0] not in tuned:
@@ -86,7 +91,9 @@ def constrained(space: Space, given: Any) -> Space:
         )
     columns = _columns(space)
     rows = [_rows(names, one, columns, len(space)) for names, one in parts]
-    plain, logs, low, high = (np.concatenate(each) for each in zip(*rows, strict=True))
+    plain, logs, low, high = _scaled(*(np.concatenate(each) for each in zip(*rows, strict=True)))
+    if not len(plain):
+        return space
     d = space.dimensions
     for k in np.flatnonzero(logs.any(axis=0)):
         if d[k].low <= 0.0:
@@ -101,6 +108,21 @@ def constrained(space: Space, given: Any) -> Space:
         told = ", ".join(f"{n} in ({low:.4g}, {high:.4g})" for n, (low, high) in ranges.items())
         raise ValueError(f"constraints cannot be met: no point of the space does, with {told}.")
     return replace(space, region=region)
+
+
+def _scaled(
+    plain: np.ndarray, logs: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Return rows whose largest coefficient is one; without those that bound nothing."""
+    some = (low > -np.inf) | (high < np.inf)
+    size = np.abs(np.hstack([plain, logs])).max(axis=1)[some]
+    size = np.where(size > 0.0, size, 1.0)
+    return (
+        plain[some] / size[:, None],
+        logs[some] / size[:, None],
+        low[some] / size,
+        high[some] / size,
+    )
 
 
 def _columns(space: Space) -> dict[str, np.ndarray]:

@@ -41,12 +41,12 @@ def choose_softly(outputs: np.ndarray, weight: np.ndarray, t: float) -> tuple[np
         return chosen, pull
     sharpness = t / 2.0
     sums = np.zeros((len(outputs), n_classes_of(outputs.shape[1])))
-    add_votes(np.ascontiguousarray(outputs), t / rho, sums)
+    add_votes(np.ascontiguousarray(outputs, dtype=float), t / rho, sums)
     chosen = softmax(sharpness * sums, axis=1)
 
     def pull_votes(d_chosen: np.ndarray) -> np.ndarray:
         d_sums = chosen * (d_chosen - (chosen * d_chosen).sum(axis=1, keepdims=True))
-        gradient = np.array(outputs, order="C")
+        gradient = np.array(outputs, dtype=float, order="C")
         take_votes(gradient, t / rho, sharpness * d_sums)
         return add_rho(gradient)
 

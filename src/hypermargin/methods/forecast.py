@@ -33,12 +33,16 @@ class Forecast:
     def is_long(self) -> bool:
         return self.seconds >= LONG
 
-    def warn(self) -> None:
-        """Say that a search will take long, and what would take less."""
+    def warn(self, kernels: bool) -> None:
+        """Say that a search will take long, and what would take less; `rank` is for kernels."""
+        less = (
+            "With rank (500, say, or less than it is) machines are trained on landmarks in much "
+            "less; "
+        )
         warn(
-            f"The search will take about {in_words(self.seconds)} on all rows.  With rank (500, "
-            "say, or less than it is) machines are trained on landmarks in much less; "
-            "time_budget=SECONDS ends the search with the best point so far."
+            f"The search will take about {in_words(self.seconds)} on all rows.  "
+            f"{less if kernels else ''}time_budget=SECONDS ends the search with the best point so "
+            "far."
         )
 
 

@@ -15,7 +15,7 @@ from .._core.space import Params, Space
 from ..adapters.base import Targets
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
-from ..problems.base import Evaluation, Problem
+from ..problems.base import Evaluation, KernelProblem, Problem
 from .forecast import Forecast, foresee
 
 LOOK = 0.05  # optimality gap of a look, in units of the targets
@@ -150,7 +150,7 @@ class Objective:
             prepared.problem, coarse.seconds, coarse.n_rows, prepared.n_rows, evaluations
         )
         if self.forecast.is_long and self.budget.seconds is None:
-            self.forecast.warn()
+            self.forecast.warn(kernels=isinstance(prepared.problem, KernelProblem))
 
     def over(self) -> bool:
         """Whether the time or the number of evaluations is used up."""

@@ -56,8 +56,7 @@ class Combination:
                 # says which label is unknown
                 model.chosen(name, spec, targets, values, features)
         self.method(asked, targets)
-        if self.ranges:
-            check_names(read_constraints(asked.constraints), list(self.ranges))
+        check_names(read_constraints(asked.constraints), list(self.ranges))
         if "threshold" in model.bare({**self.listed, **self.ranges}):
             check_threshold(targets)
         return targets
@@ -67,7 +66,7 @@ class Combination:
         found = read_method(asked.method, asked.optimiser)
 
         def obstacle(method: Method) -> str | None:
-            if read_constraints(asked.constraints) and self.ranges and not method.constrained:
+            if read_constraints(asked.constraints) and not method.constrained:
                 return "takes no constraints; use method='gradient'"
             return method.obstacle(self.model, self.ranges, targets)
 

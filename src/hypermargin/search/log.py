@@ -149,14 +149,14 @@ class Log:
         return kept
 
     def _current(self, records: list[Record]) -> list[Record]:
-        """Return those that may be chosen; all, if none of these could be evaluated."""
+        """Return those that may be chosen; all of a combination, if none could be evaluated."""
 
         def is_current(record: Record) -> bool:
             objective = self.run_of(record).objective
             return objective is None or record.theta.tobytes() not in objective.outdated
 
-        current = [record for record in records if is_current(record)]
-        return current if any(record.succeeded for record in current) else records
+        renewed = {r.combination for r in records if r.succeeded and is_current(r)}
+        return [r for r in records if is_current(r) or r.combination not in renewed]
 
     def complete(self) -> list[Record]:
         """Score those that can be compared, if they are not; return them."""

@@ -114,7 +114,7 @@ ends in one of them
     time_budget : float, default=None
         Seconds for search and refit.  When they are over, the best point so far is returned, and
         the refitted model as far as it is trained, with a warning; one evaluation, if need be on
-        500 rows, is made in any case.  KernelRidge, whose linear system cannot be stopped halfway,
+        250 rows, is made in any case.  KernelRidge, whose linear system cannot be stopped halfway,
         is refitted on as many rows as there is time for.  (What scikit-learn or transformers fit
         cannot be interrupted: models for scorers that are plain functions.)
     memory_limit : float, default=4000
@@ -205,7 +205,7 @@ ends in one of them
     forecast_ : dict
         What the search expected before it began on all rows: the `seconds` that it would take from
         there, without the refit, and the `memory` in bytes, as read off evaluations on `n_samples`
-        rows.  Not there where all rows are few, or where C alone of a linear machine is tuned.
+        rows.  With ``method="gradient"``, and not where all rows are few.
     calibration_ : object or None
         The sigmoid of `predict_proba`, fitted to the out-of-fold outputs of the best point with
         their `sample_weight`: `slope`, `offsets` and ``probabilities(outputs)``.  None for
