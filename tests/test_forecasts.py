@@ -58,3 +58,8 @@ def test_times_in_words(seconds, words):
 def test_memory_grows_with_the_square_of_the_rows():
     found = [search().fit(np.vstack([X] * k) + 0.0, np.tile(y, k)).forecast_ for k in (1, 2)]
     assert found[1]["memory"] > 2 * found[0]["memory"]
+
+
+def test_memory_of_landmarks_grows_with_their_number():
+    few, many = (search(rank=rank).fit(X, y).forecast_["memory"] for rank in (50, 200))
+    assert many - few == pytest.approx(4 * 150 * len(y))

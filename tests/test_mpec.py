@@ -83,6 +83,12 @@ def test_what_it_is_not_for(estimator, told, n):
         GradientSearchCV(estimator, space, method="mpec").fit(X, y, **groups)
 
 
+def test_a_method_is_named_with_its_arguments():
+    X, y = make_data(0, n=201)
+    with pytest.raises(ValueError, match=r"^method=Mpec\(solver='ipopt', box=2\) is for 200 rows"):
+        search_by(Mpec("ipopt", box=2), X, y)
+
+
 def test_folds_that_are_too_many_are_refused():
     X, y = make_data(0, n=80)
     with pytest.raises(ValueError, match=r"^method='mpec' is for 500 rows in 10 folds at most"):

@@ -52,6 +52,10 @@ class Method:
     takes_first: ClassVar[bool] = False  # of equal scores; else that with the least smooth loss
     constrained: ClassVar[bool] = False  # whether it evaluates only points that meet constraints
 
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({given})"
+
     def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:
         """Return why this is no method for a model and the ranges of its space, if it is none.
 

@@ -135,6 +135,12 @@ class LowRankCrossValidation(KernelProblem):
         self._shares = [len(rows) / max(1, n_rows) for rows in trained]
         self._orders = [landmark_order(self.strata, rows)[: self.rank] for rows in trained]
 
+    def memory_on(self, n_rows: int) -> float:
+        # single-precision values of all rows at the landmarks, which are members of the columns
+        share = sum(float(self.columns[group[0]].members.mean()) for group in self.groups)
+        values = 4.0 * len(self.designs) * share * min(self.rank, n_rows) * n_rows
+        return super().memory_on(n_rows) + min(values, self.memory)
+
     def landmarks_of(self, f: int, rank: int) -> np.ndarray:
         """Return the landmarks of a fold, if all folds together have about `rank` of them."""
         order = self._orders[f]
