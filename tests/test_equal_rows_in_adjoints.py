@@ -10,6 +10,7 @@ from hypermargin import CrossValidationLoss, KernelSVC
 CASES = {
     "hinge": (SVC(), {"C": 3.0, "gamma": 0.4}),
     "squared hinge": (KernelSVC(loss="squared_hinge"), {"C": 3.0, "gamma": 0.4}),
+    "logistic": (KernelSVC(loss="logistic"), {"C": 3.0, "gamma": 0.4}),  # a ridge of each row
     "tube": (SVR(), {"C": 3.0, "gamma": 0.4, "epsilon": 0.15}),
 }
 
@@ -27,7 +28,10 @@ def loss_of(model, tol=1e-9):
     if not isinstance(model, SVR):
         y, folds = y > np.median(y), StratifiedKFold(4, shuffle=True, random_state=1)
     scoring = "neg_mean_squared_error" if isinstance(model, SVR) else "accuracy"
-    return CrossValidationLoss(model, X, y, scoring=scoring, cv=folds, tol=tol)
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, size=len(y))
+    return CrossValidationLoss(
+        model, X, y, scoring=scoring, cv=folds, tol=tol, sample_weight=weight
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
