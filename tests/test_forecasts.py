@@ -1,6 +1,7 @@
 """What a search will take on all rows, said before it begins there."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,3 +64,9 @@ def test_memory_grows_with_the_square_of_the_rows():
 def test_memory_of_landmarks_grows_with_their_number():
     few, many = (search(rank=rank).fit(X, y).forecast_["memory"] for rank in (50, 200))
     assert many - few == pytest.approx(4 * 150 * len(y))
+
+
+def test_what_is_compiled_on_the_way_is_not_foreseen():
+    problem = SimpleNamespace(growth=2.0, memory_on=lambda n_rows: 0.0)
+    found = forecast.foresee(problem, [3.0, 0.01, 0.01, 0.02], 250, 2500, evaluations=4)
+    assert found.seconds == pytest.approx(4 * 0.015 * 100)

@@ -51,7 +51,8 @@ def foresee(
 ) -> Forecast:
     """Return what evaluations on n_rows will take, of those on n_samples rows."""
     more = n_rows / n_samples
-    one = float(np.mean(seconds)) * more**problem.growth
+    # the median: what is evaluated first in a new environment is compiled, which takes seconds
+    one = float(np.median(seconds)) * more**problem.growth
     return Forecast(evaluations * one, problem.memory_on(n_rows), n_samples)
 
 
