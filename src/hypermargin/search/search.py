@@ -158,7 +158,8 @@ ends in one of them
         was seen, L-BFGS-B, BFGS, or a function that is called as :func:`scipy.optimize.minimize`
         is, ``optimiser(fun, x0, jac=True, bounds=bounds)``, and returns an object with the point as
         `x`.  It sees the scaled vector (logarithms of C and gamma) and is run from every start, for
-        at most `max_evals` calls each.  "auto" is "model" up to six hyperparameters, else "lbfgs".
+        at most `max_evals` calls each; with `constraints` it is given these, too.  "auto" is
+        "model" up to six hyperparameters, else "lbfgs".
     constraints : dict, LinearConstraint, list of LinearConstraint or None, default=None
         Linear constraints on hyperparameters, as :class:`scipy.optimize.LinearConstraint` by name:
         ``{("C", "epsilon"): LinearConstraint([1, 10], ub=5)}`` is C + 10 epsilon <= 5.  Values are
