@@ -36,7 +36,8 @@ def test_features_that_matter_get_the_widths(model, kernel):
     gamma = each.best_params_["gamma"]
     assert gamma.shape == (6,)
     assert set(np.argsort(gamma)[-2:]) == {1, 4}
-    assert each.best_score_ > one.best_score_
+    # of the loss that is minimised; the best of many scores may be higher than that of few, by luck
+    assert np.nanmin(each.cv_results_["objective"]) < np.nanmin(one.cv_results_["objective"])
     X_new, y_new = two_of_six(400, seed=1, regression=model is KernelSVR)
     assert each.score(X_new, y_new) > one.score(X_new, y_new) - 0.01
     np.testing.assert_array_equal(each.best_estimator_.gamma, gamma)
