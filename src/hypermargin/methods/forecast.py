@@ -47,7 +47,7 @@ class Forecast:
 
 
 def foresee(
-    problem: Problem, seconds: Sequence[float], n_samples: int, n_rows: int, evaluations: int
+    problem: Problem, seconds: Sequence[float], n_samples: int, n_rows: int, evaluations: float
 ) -> Forecast:
     """Return what evaluations on n_rows will take, of those on n_samples rows."""
     more = n_rows / n_samples

@@ -34,6 +34,7 @@ class Schedule:
     rival: float = 1.03  # ends within this factor of the best one are followed to more rows
     dear: int = 4000  # rows from which evaluations on all of them are to be few
     few_steps: int = 4  # evaluations of a level, where there are to be few; more if they gain much
+    mostly: float = 2.5  # evaluations on all rows that there are in the end; for forecasts
     worth: int = 6  # resolutions (of an error half a row each) that one of the last level gains
     wide: int = 4_000  # rows times places of a look at the whole space, if there is one level only
     share: float = 0.8  # of the evaluations that one width for all features may take
@@ -127,7 +128,7 @@ class Descent(Method):
         ends = [optimise(level, start, bounds, tol, None, None) for start in starts]
         for rows in more:
             if rows is None:
-                objective.expect(level, schedule.few_steps)
+                objective.expect(level, schedule.mostly)
             coarse, level = level, objective.on(rows, level.state, work)
             ends = self.finish(level, self.carry(ends, coarse, level), optimise)
         return sorted(ends, key=lambda end: end.value)
@@ -144,14 +145,15 @@ class Descent(Method):
         What was learned beside the rows that were held out is refined if it clearly pays: on all
         rows; where they are many first on the fewer, and a few steps on all.
         """
-        schedule, work, one = self.schedule, self.schedule.work(objective), objective.best
+        schedule, one = self.schedule, objective.best
+        work = schedule.work(objective) if len(levels) > 1 else None
         if one is None:  # no point could be evaluated
             return
         objective.widths = answer = ask(objective, one, asks(objective))
         if not answer.kept:
             return
-        if answer.n_widths:  # that was decided on other rows; scores in folds are not to undo it
-            objective.outdate()
+        if answer.n_widths and answer.learned:
+            objective.outdate()  # that was decided on other rows; scores in folds must not undo it
         few = schedule.thrifty(objective) and len(levels) > 1
         level = objective.on(levels[-2] if few else None, tol=work)
         ratio = level.n_rows / objective.prepared.n_rows

@@ -141,7 +141,7 @@ class Objective:
         """Say that what is visited from now on is to be chosen, if anything is."""
         self.outdated = frozenset(self._visited)
 
-    def expect(self, coarse: Level, evaluations: int) -> None:
+    def expect(self, coarse: Level, evaluations: float) -> None:
         """Foresee what evaluations on all rows will take, of those on fewer."""
         prepared = self.prepared
         if not coarse.seconds:
