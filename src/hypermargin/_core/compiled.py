@@ -43,8 +43,8 @@ class Wait:
         if seconds > self.patience and not self._told:
             self._told = True
             print(
-                "hypermargin compiles functions for their first use here, which may take 10 s; they "
-                "are kept on disk if that is possible.",
+                "hypermargin compiles functions for their first use here, which may take 10 s; "
+                "they are kept on disk if that is possible.",
                 file=sys.stderr,
             )
 
