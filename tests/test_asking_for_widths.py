@@ -30,6 +30,18 @@ def test_of_pure_noise_one_width_is_kept(seed):
     assert "one for all features is kept" in search.widths_["why"]
 
 
+@pytest.mark.parametrize("model", [KernelSVC(), KernelSVR()])
+def test_asking_begins_with_the_search_of_one_width(model):
+    """Widths that may be of no account have a wide range; one for all is not looked for there."""
+    X, y = two_of_six(200, regression=isinstance(model, KernelSVR))
+    looks = []
+    for gamma in (None, "per_feature"):
+        search = fitted(X, y, {"C": None, "gamma": gamma}, model)
+        visits = [visit["params"] for visit in search.history_ if visit["gradient"] is None]
+        looks.append([(params["C"], np.mean(params["gamma"])) for params in visits])
+    np.testing.assert_allclose(*looks)
+
+
 @pytest.mark.parametrize("model", [KernelSVC(), KernelSVR(loss="squared")])
 def test_where_few_features_matter_widths_are_kept(model):
     X, y = two_of_six(300, regression=isinstance(model, KernelSVR))

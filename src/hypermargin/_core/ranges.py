@@ -116,7 +116,7 @@ def read_range(place: str, spec: Any, default: Dimension, sign: str) -> Dimensio
         raise ValueError(f"{place}=({low!r}, {high!r}) must be between 0 and 1.")
     if scale == "log" and low <= 0:
         raise ValueError(f"{place} has lower bound {low!r}; a logarithmic scale needs one above 0.")
-    return replace(default, low=float(low), high=float(high), scale=scale)
+    return replace(default, low=float(low), high=float(high), scale=scale, together=None)
 
 
 def _support(distribution: Any, sign: str) -> tuple[float, float, str]:

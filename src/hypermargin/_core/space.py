@@ -42,7 +42,8 @@ class Dimension:
     than they are and cost time.  `usual` is where the best value mostly is, and where a search
     looks first.  `first` is what becomes of it while a search with many hyperparameters still has
     few: it is "free", "tied" to others of its kind, which move together, or "held" where it
-    usually is.  `whole` says that nothing different lies beyond its ends.
+    usually is.  `together` is the range that tied ones have then: less than that of each, which
+    may be of no account.  `whole` says that nothing different lies beyond its ends.
     """
 
     low: float
@@ -52,6 +53,7 @@ class Dimension:
     lean: float = 0.0
     usual: tuple[float, float] | None = None
     first: str = "free"
+    together: tuple[float, float] | None = None
     whole: bool = False
 
     @property
@@ -82,6 +84,12 @@ class Dimension:
         value = np.exp(scaled) if self.scale == "log" else scaled * self.unit
         # exp(log(high)) may exceed high by a rounding error
         return float(np.clip(value, self.low, self.high))
+
+    @property
+    def tied(self) -> Dimension:
+        """The same while it moves with others."""
+        low, high = self.together or (self.low, self.high)
+        return replace(self, low=low, high=high)
 
     def over(self, unit: float) -> Dimension:
         """Return the same range for values that are given in units."""
@@ -368,7 +376,7 @@ class Space:
             elif tie != "held":
                 common = k if tie == "tied" else common
                 owner[k] = len(found)
-                found.append(Hyperparameter(str(k), str(k), (self.dimensions[k],)))
+                found.append(Hyperparameter(str(k), str(k), (self.dimensions[k].tied,)))
         leader = middle[common] if common >= 0 else 0.0
         base = np.where(owner >= 0, 0.0, middle)
         tied = np.array(ties) == "tied"

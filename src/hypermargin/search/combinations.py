@@ -96,7 +96,10 @@ class Combination:
             place, default, sign = f"space[{h.name!r}]", defaults[h.own], model.sign(h.name)
             if isinstance(h, FeatureArray):  # few features may have all part in the distances
                 alone = min(len(specs), ALONE)
-                default = replace(default, low=NO_PART * default.low, high=alone * default.high)
+                low, high = default.low, default.high
+                default = replace(
+                    default, low=NO_PART * low, high=alone * high, together=(low, high)
+                )
             each = default if isinstance(default, list) else [default] * len(specs)
             ranges = (read_range(place, s, d, sign) for s, d in zip(specs, each))
             h = replace(h, ranges=tuple(ranges))
