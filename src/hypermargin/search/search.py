@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import LinearConstraint
 from sklearn.base import _fit_context, is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._validation import (
-    _insert_error_scores,
-    _warn_or_raise_about_fit_failures,
-)
 from sklearn.utils import indexable
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import (
@@ -26,30 +19,25 @@ from sklearn.utils.validation import (
     _num_samples,
 )
 
-from .._core.budget import Budget, one_blas_thread
-from .._core.warn import warn
+from .._core.budget import one_blas_thread
 from ..adapters.folds import draw_folds
 from ..adapters.input import canonical
-from ..adapters.scaling import with_params
 from ..methods import Method, read_method
-from ..methods.objective import Objective
-from ..methods.relevance import relevance
-from .calibrated import Calibrated
 from .combinations import (
     Combination,
     answer_otherwise,
     check_landmarks,
     read_combinations,
 )
-from .finish import calibrate, fit_best
-from .log import Log, Run
+from .log import Log
+from .outcome import Outcome
 from .plans import descends, make_plans
-from .records import Record, Selection
+from .records import Selection
 from .run import run
-from .scoring import Scoring, check_same_names, with_threshold
+from .scoring import Scoring
 
 
-class GradientSearchCV(Calibrated, BaseSearchCV):
+class GradientSearchCV(Outcome):
     """Search of hyperparameters by gradients of the cross-validation loss.
 
     The smooth validation loss is differentiated exactly with respect to the hyperparameters of a
@@ -361,55 +349,6 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             log.release()
         return self
 
-    def _publish(self, log: Log, scorers: Any, refit_metric: str, n_splits: int) -> Record | None:
-        """Set the attributes that tell of the search; return the best point, if there is one."""
-        results = self._collect(log, n_splits)
-
-        for name in ("curve_", "widths_", "weights_", "relevance_", "forecast_"):
-            self.__dict__.pop(name, None)  # those of an earlier fit
-        self.n_splits_ = n_splits
-        self.cv_results_ = results
-        self.history_ = [log.run_of(record).public(record) for record in log.records]
-        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
-        first_scores = (log.kept()[0].folds or [])[0]["test_scores"]
-        self.multimetric_ = isinstance(first_scores, dict)
-        if callable(self.scoring) and self.multimetric_:
-            self._check_refit_for_multimetric(first_scores)
-            refit_metric = self.refit
-        if not self.refit and self.multimetric_:
-            return None
-        self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
-        if not callable(self.refit):
-            scores, losses = results[f"mean_test_{refit_metric}"], results["objective"]
-            self.best_index_ = log.selection.best(scores, losses)
-        if callable(self.refit):  # what it chooses is evaluated at the final tolerance, too
-            log.settle(log.kept()[self.best_index_], Budget())
-            self.cv_results_ = results = self._collect(log, n_splits)
-            self.history_ = [log.run_of(record).public(record) for record in log.records]
-        else:
-            self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
-        self.best_params_ = results["params"][self.best_index_]
-        best = log.kept()[self.best_index_]
-        run = log.run_of(best)
-        self._warn_of(run, best)
-        if run.objective is not None and run.objective.forecast is not None:
-            self.forecast_ = run.objective.forecast.as_dict()
-        if run.curve is not None:
-            self.curve_: dict[str, np.ndarray] = run.curve.as_dict()
-        if run.objective is not None and getattr(run.objective.widths, "about", None):
-            self._tell_of_widths(run.objective)
-        return best
-
-    def _tell_of_widths(self, objective: Objective) -> None:
-        """Say whether widths pay, or weights, and what they say of the features or kernels."""
-        about, answer = objective.widths.about, objective.widths.as_dict()
-        setattr(self, f"{about}_", answer)
-        if self.verbose > 0:
-            print(f"[{about}] {answer['why']}")
-        found = relevance(objective)
-        if found is not None:
-            self.relevance_ = found
-
     def _given_space(self) -> Any:
         """Return the space, by whichever of its two names it was given."""
         if self.space is None or self.param_grid is None:
@@ -427,72 +366,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             return scorers._scorers[self._leading_metric(scorers)]
         return scorers
 
-    @staticmethod
-    def _select_best_index(refit: Any, refit_metric: str, results: dict[str, Any]) -> int:
-        """Return the row with the best score; of equal scores that with the least smooth loss."""
-        if callable(refit):
-            return BaseSearchCV._select_best_index(refit, refit_metric, results)
-        return Selection().best(results[f"mean_test_{refit_metric}"], results["objective"])
-
-    def _collect(self, log: Log, n_splits: int) -> dict[str, Any]:
-        """Make `cv_results_` of the entries on all rows."""
-        kept = log.complete()
-        out = [fold for record in kept for fold in record.folds or []]
-        _warn_or_raise_about_fit_failures(out, self.error_score)
-        if callable(self.scoring):
-            _insert_error_scores(out, self.error_score)
-        check_same_names([fold["test_scores"] for fold in out])
-        extra = {
-            name: [getattr(record, name) for record in kept]
-            for name in ("objective", "gradient_norm", "n_samples", "tol")
-        }
-        params = [log.params(record) for record in kept]
-        return self._format_results(params, n_splits, out, extra)
-
-    def _refit(
-        self,
-        run: Run,
-        record: Record,
-        X: Any,
-        y: Any,
-        fit_params: Mapping[str, Any],
-        budget: Budget,
-    ) -> None:
-        clock = time.perf_counter()
-        params = dict(self.best_params_)
-        wrapped = "threshold" not in self.estimator.get_params()
-        threshold = params.pop("threshold", None) if wrapped else None
-        best, prefix = with_params(self.estimator, params)
-        fit_params = {prefix + name: value for name, value in fit_params.items()}
-        on_landmarks = self.rank is not None
-        fit_best(best, run, record, X, y, fit_params, on_landmarks, self.exact_refit, budget)
-        self.calibration_, self.probability_cut_ = calibrate(best, run, record, threshold)
-        if threshold is not None:
-            best = with_threshold(best, threshold)
-        self.best_estimator_ = best
-        self.refit_time_ = time.perf_counter() - clock
-        if hasattr(best, "feature_names_in_"):
-            self.feature_names_in_ = best.feature_names_in_
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.array_api_support = False  # data become NumPy arrays here, whatever the estimator does
         return tags
-
-    def _warn_of(self, run: Run, best: Record) -> None:
-        """Warn of a best point that sits on a bound, or whose machines are not fully trained."""
-        on_bound = [
-            f"{name}={value:.4g} is on the bound {bound:.4g} of its range"
-            for name, value, bound in run.space.on_bound(run.point(best))
-        ]
-        if run.prepared is not None:
-            model, targets = run.prepared.model, run.prepared.targets
-            for doubt in model.adapter.doubts(targets):
-                warn(f"The refitted model may differ from the search: {doubt}.")
-        if on_bound:
-            warn(f"The best {', '.join(on_bound)}; a wider range in space may do better.")
-        if best.fault is not None:
-            warn(
-                f"Training at the best point {best.fault}; scale the data or narrow the space.",
-                ConvergenceWarning,
-            )
