@@ -67,6 +67,11 @@ class Block:
         factor = _factor(self.curvature + self.squared)
         return 0.5 * float(self.slope @ _solved(factor, self.slope))
 
+    def untrained(self) -> float:
+        """Return how much more the outer loss is where the machine's gradient is zero."""
+        m = self.newton[:, -1]
+        return float(0.5 * m @ self.curvature @ m - self.slope @ m)
+
     def change(self, dw: np.ndarray, dx: np.ndarray) -> float:
         """Return how much the approximation moves, proximity left out."""
         after = self.residual + self.by_weights @ dw + self.by_hyperparameters @ dx

@@ -11,7 +11,7 @@ space, and moves of weights by what they do to outputs, so that no constant has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -37,8 +37,9 @@ RHO = 0.1  # the least share of what was promised that a step must gain
 ENOUGH = 0.2  # of the tolerance of a search: Moore et al.'s own if that is the usual one
 NEAR = 1e-2  # proximity to begin with; to try again nearer costs little
 ASTRAY = 0.1  # of the loss of trained machines, that no weights are to gain by not being trained
+DOUBLINGS = 50  # most of a penalty; beyond that there is nothing but rounding
 MORE = 16.0  # factor on penalties that let them
-SAME = 1e-3  # moves of hyperparameters that are not worth an evaluation, in units of the space
+AFAR = 0.1  # moves of hyperparameters that are worth an evaluation, in units of the space
 SMALL = 1e-4  # by how much outputs are moved to see the curvature of the outer loss
 
 
@@ -91,8 +92,8 @@ class Penalty(Method):
             )
         bilevel = Bilevel(objective, self.logarithms)
         with one_blas_thread():
-            for start in self.starts(objective):
-                bilevel.descend(start)
+            for point in bilevel.begin(self.starts(objective)):
+                bilevel.descend(point)
         return None
 
     def starts(self, objective: Objective) -> list[np.ndarray]:
@@ -154,21 +155,34 @@ class Bilevel:
         self.state: dict[Job, Start] = {}
         self.latest: np.ndarray | None = None
 
-    def descend(self, start: np.ndarray) -> None:
+    def begin(self, starts: Sequence[np.ndarray]) -> list[Point]:
+        """Train machines where descents are to begin, and return the best place first."""
+        points = [self.trained(start) for start in starts if self.evaluate(start, {}) is not None]
+        return sorted(points, key=lambda point: point.loss)
+
+    def descend(self, point: Point) -> None:
         """Algorithm 2: double the penalty until machines are trained."""
-        if self.evaluate(start, {}) is None:
-            return
-        point = self.trained(start)
         penalties = self.first(point)
-        while True:
+        for _ in range(DOUBLINGS):
             point, astray = self.approach(point, penalties)
             if astray:
                 point, penalties = self.trained(point.theta), penalties.times(MORE)
-            elif self.longest(point) <= ZETA:
+            elif self.is_trained(point, penalties):
                 break
             else:
                 penalties = penalties.times(2.0)
         self.evaluate(point.theta, point.weights, 0.0)
+
+    def is_trained(self, point: Point, penalties: Penalties) -> bool:
+        """Whether gradients are next to nothing, and so is what weights gain by having them.
+
+        The first alone, which is the paper's, says little where costs are large: gradients are
+        compared with those where nothing is learnt, which grow with costs.
+        """
+        if self.longest(point) > ZETA:
+            return False
+        blocks = self.slope(point, penalties, penalties.value(point)).blocks
+        return sum(abs(block.untrained()) for block in blocks) <= self.tol * point.loss
 
     def approach(self, point: Point, penalties: Penalties) -> tuple[Point, bool]:
         """Algorithm 3: steps by approximations that are ever nearer where they promise too much.
@@ -236,10 +250,10 @@ class Bilevel:
             blocks = [replace(block, penalty=2.0 * block.penalty) for block in blocks]
         return penalties
 
-    def evaluate(self, theta: np.ndarray, weights: Machines, least: float = SAME) -> float | None:
+    def evaluate(self, theta: np.ndarray, weights: Machines, least: float = AFAR) -> float | None:
         """Train machines at hyperparameters, from their weights, and record their loss.
 
-        Moves that are not worth it are left out.
+        Not if they have moved by less than `least` since the last time: steps may be short.
         """
         if self.latest is not None and np.abs(theta - self.latest).max() <= least:
             return None
