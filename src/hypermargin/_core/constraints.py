@@ -63,8 +63,14 @@ def _spelled(names: tuple[str, ...] | None, one: LinearConstraint) -> str:
     return f"{of}LinearConstraint({A.tolist()}, {low.tolist()}, {high.tolist()})"
 
 
-def check_names(parts: Sequence[Part], tuned: Sequence[str]) -> None:
-    """Say so if a constraint names what is not tuned; entries of arrays have theirs in brackets."""
+def check_names(
+    parts: Sequence[Part], tuned: Sequence[str], listed: Mapping[str, Any] | None = None
+) -> None:
+    """Say so if a constraint names what is not tuned; entries of arrays have theirs in brackets.
+
+    `listed` are the values of the combination whose ranges are tuned.
+    """
+    listed = listed or {}
     if parts and not tuned:
         raise ValueError(
             "constraints are for ranges, and space has listed values only; leave out the values "
@@ -72,9 +78,13 @@ def check_names(parts: Sequence[Part], tuned: Sequence[str]) -> None:
         )
     for names, _ in parts:
         for name in names or ():
-            if name.removeprefix(LOG).partition("[")[0] not in tuned:
+            bare = name.removeprefix(LOG).partition("[")[0]
+            if bare not in tuned:
+                beside = ", ".join(f"{key}={value!r}" for key, value in listed.items())
+                lacks = f"no range in space{f' with {beside}' * bool(listed)}"
                 raise ValueError(
-                    f"constraints names {name!r}, which has no range in space; names are "
+                    f"constraints names {name!r}, which has "
+                    f"{'listed values in space' if bare in listed else lacks}; names are "
                     f"{list(tuned)}, and {LOG + tuned[0]!r} is a logarithm."
                 )
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import check_positive
 from .stochastic import Machine, StochasticSteps, add_row, row_dot
 
 
@@ -71,7 +72,7 @@ class BilevelSgd(StochasticSteps):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_positive("inner_step")
+        check_positive("inner_step", self.inner_step)
 
     def machine(self, *of: Any) -> Machine:
         return OneRow(self.inner_step, *of)

@@ -9,12 +9,12 @@ what was seen is spread over the whole space.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .._core.space import MORE, Space
+from .arguments import check_whole
 from .base import Curve, Method
 from .objective import Level, Objective
 
@@ -62,8 +62,7 @@ class Grid(Method):
     constrained: ClassVar[bool] = True
 
     def __init__(self, points: int | None = None):
-        if points is not None and (not isinstance(points, Integral) or points < 1):
-            raise ValueError(f"points={points!r} must be a whole number from 1, or None.")
+        check_whole("points", points)
         self.points = points
 
     def search(self, objective: Objective) -> Curve | None:

@@ -21,17 +21,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
 
+from .._core.warn import warn
 from ..adapters.base import Targets
 from ..adapters.model import Model
 from ..losses.regression import EpsilonInsensitive, SquaredEpsilonInsensitive
 from ..problems.linear.problem import LinearCrossValidation
+from .arguments import check_positive
 from .base import Curve, Method
 from .gradient import Descent, nested_rows
 from .interior import check_casadi, relaxed
@@ -79,8 +81,7 @@ class Mpec(Method):
     def __init__(self, solver: str = "slams", box: float | None = None):
         if solver not in SOLVERS:
             raise ValueError(f"solver={solver!r} must be one of {list(SOLVERS)}.")
-        if box is not None and (not isinstance(box, Real) or not 0.0 < float(box) < np.inf):
-            raise ValueError(f"box={box!r} must be a positive number, or None.")
+        check_positive("box", box, optional=True)
         self.solver, self.box = solver, box
 
     def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:
@@ -301,7 +302,10 @@ class Programme:
             if self.objective.budget.expired():
                 raise SearchEnded
             costs = self.errors + mu * self.slope(v)
-            direction = self.best_vertex(costs) - v
+            vertex = self.best_vertex(costs)
+            if vertex is None:
+                return
+            direction = vertex - v
             # the objective moves by  step * down + step^2 * bend
             down, bend = float(costs @ direction), mu * self.bend(direction)
             step = 1.0 if bend <= 0.0 else min(1.0, -down / (2.0 * bend))
@@ -323,7 +327,8 @@ class Programme:
         ]
         return np.array(found, dtype=float)
 
-    def best_vertex(self, costs: np.ndarray) -> np.ndarray:
+    def best_vertex(self, costs: np.ndarray) -> np.ndarray | None:
+        """Return where costs are least, or warn that nothing can be said."""
         found = linprog(
             costs, self.less, self.right, self.equal, np.zeros(self.equal.shape[0]),
             self.bounds, method="highs",
@@ -333,7 +338,11 @@ class Programme:
             raise SearchEnded
         if found.x is None:
             why = " ".join(found.message.split())
-            raise ValueError(f"a linear programme of method='mpec' has no solution: {why}")
+            warn(
+                f"A linear programme of method='mpec' could not be solved ({why}); the best point "
+                "so far is returned.",
+                ConvergenceWarning,
+            )
         return found.x
 
     def relax(self, theta: np.ndarray) -> None:

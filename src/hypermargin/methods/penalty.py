@@ -26,6 +26,7 @@ from ..problems.linear.part import Job, Start
 from ..problems.linear.problem import LinearCrossValidation
 from ..problems.linear.systems import FEW
 from ..problems.linear.tangent import Coordinate, Machines, Place, Tangent, Untrained
+from .arguments import check_flag
 from .base import Curve, Method
 from .gradient import Descent, nested_rows
 from .least_squares import Block, Step, solve
@@ -67,6 +68,7 @@ class Penalty(Method):
     constrained: ClassVar[bool] = True
 
     def __init__(self, logarithms: bool = True):
+        check_flag("logarithms", logarithms)
         self.logarithms = logarithms
 
     def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:

@@ -23,12 +23,12 @@ are trained better, and the mean of log C over the last half is the end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from .._core.compiled import compiled
+from .arguments import check_flag, check_whole
 from .stochastic import Machine, StochasticSteps, add_row, row_dot
 
 JACOBIANS = ("exact", "paper")
@@ -125,9 +125,8 @@ class SgdDcd(StochasticSteps):
         super().__post_init__()
         if self.jacobian not in JACOBIANS:
             raise ValueError(f"jacobian={self.jacobian!r} must be one of {list(JACOBIANS)}.")
-        whole = isinstance(self.rows, Integral) and self.rows >= 1
-        if self.rows is not None and not whole:
-            raise ValueError(f"rows={self.rows!r} must be a whole number from 1, or None.")
+        check_flag("as_printed", self.as_printed)
+        check_whole("rows", self.rows)
 
     @property
     def draws(self) -> bool:

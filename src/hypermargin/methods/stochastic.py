@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from ..adapters.model import Model
 from ..losses.base import Rows
 from ..losses.classification import Hinge
 from ..problems.linear.problem import LinearCrossValidation
+from .arguments import check_positive, check_whole
 from .base import Curve, Method
 from .objective import Objective
 from .walk import Walk, not_alone
@@ -184,19 +184,10 @@ class StochasticSteps(Method):
     watch: Callable[[Step], None] | None = None
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.iterations, Integral) and self.iterations >= 1
-        if self.iterations is not None and not whole:
-            raise ValueError(
-                f"iterations={self.iterations!r} must be a whole number from 1, or None."
-            )
-        self._check_positive("step")
+        check_whole("iterations", self.iterations)
+        check_positive("step", self.step)
         if self.watch is not None and not callable(self.watch):
             raise ValueError(f"watch={self.watch!r} must be a function of a Step, or None.")
-
-    def _check_positive(self, name: str) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
-            raise ValueError(f"{name}={value!r} must be a positive number.")
 
     @property
     def draws(self) -> bool:
@@ -229,6 +220,8 @@ class StochasticSteps(Method):
                 warm = run.evaluate(warm)
         run.C = self.chosen(run.past)
         run.evaluate(warm)
+        if run.swings():
+            run.warn("go from one end of the range of C to the other")
         return None
 
 
@@ -295,21 +288,28 @@ class Run:
             return machine.derivative(method.draws)
 
         slopes = problem.workers.map(work, self.machines, objective.budget)
-        outputs = [float(machine.outputs.sum()) for machine in self.machines]
+        outputs = [float(np.abs(machine.outputs).max(initial=0.0)) for machine in self.machines]
         if not np.isfinite([*slopes, *outputs]).all():
-            self._stop()
+            self.diverged = True
+            self.warn(f"diverged in iteration {self.t}")
             return
         if method.watch is not None:
             method.watch(Step(self.t, self.C, self._outputs()))
         up = -float(np.sign(np.mean(slopes)))
-        self.C = float(np.clip(method.moved(self.C, up, self.t, n_features), self.low, self.high))
+        with np.errstate(over="ignore"):  # steps may be as long as one likes
+            moved = method.moved(self.C, up, self.t, n_features)
+        self.C = float(np.clip(moved, self.low, self.high))
         self.past.append(self.C)
 
-    def _stop(self) -> None:
-        self.diverged = True
+    def swings(self) -> bool:
+        """Whether C was at both ends of its range in the last half of the iterations."""
+        late = self.past[len(self.past) // 2 :]
+        return self.low in late and self.high in late
+
+    def warn(self, what: str) -> None:
         warn(
-            f"The steps of {self.method!r} diverged in iteration {self.t}; the best point so far "
-            "is returned, and shorter steps may do better.",
+            f"The steps of {self.method!r} {what}; the best point so far is returned, and shorter "
+            "steps may do better.",
             ConvergenceWarning,
         )
 

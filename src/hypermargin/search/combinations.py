@@ -56,7 +56,7 @@ class Combination:
                 # says which label is unknown
                 model.chosen(name, spec, targets, values, features)
         self.method(asked, targets)
-        check_names(read_constraints(asked.constraints), list(self.ranges))
+        check_names(read_constraints(asked.constraints), list(self.ranges), self.listed)
         if "threshold" in model.bare({**self.listed, **self.ranges}):
             check_threshold(targets)
         return targets

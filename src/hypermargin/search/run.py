@@ -19,6 +19,7 @@ from ..criteria.base import Criterion
 from ..methods.gradient import glance
 from ..methods.objective import Objective, SearchEnded, Visit
 from .combinations import Combination, Refused, own_error
+from .doubts import doubts
 from .log import Log, Run
 from .plans import Plan
 from .records import Record
@@ -90,6 +91,8 @@ def _tune(
     """Search the space of one combination, in the way that suits it or that was asked for."""
     one, criterion = plan
     found = Run(one.listed, prepared, constrained(one.space(prepared), asked.constraints))
+    for doubt in doubts(prepared, found.space):
+        warn(doubt)
     keep = log.begin(found)
     found.objective = objective = Objective(
         prepared,
