@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import linprog
+from sklearn.datasets import make_classification
 from sklearn.model_selection import KFold
 from sklearn.svm import LinearSVC
 
-from hypermargin import LinearRegressor
+from hypermargin import GradientSearchCV, LinearRegressor
 from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
+from hypermargin.problems.linear import newton
 from hypermargin.problems.linear import train as training
 
 
@@ -84,3 +86,18 @@ def test_separable_rows_at_large_costs_are_not_trained_for_ever(monkeypatch):
         right = np.concatenate(found.outputs)[:, 0] > 0
         assert (right == y).mean() > 0.98
     assert max(steps) < 150
+
+
+def steps_of_a_search(monkeypatch, loss):
+    """Return how many steps of Newton's method a search takes."""
+    X, y = make_classification(6000, 30, n_informative=8, flip_y=0.1, random_state=0)
+    taken, step = [], newton._go
+    monkeypatch.setattr(newton, "_go", lambda *args: taken.append(1) or step(*args))
+    GradientSearchCV(LinearSVC(loss=loss), cv=3, refit=False, random_state=0).fit(X, y)
+    monkeypatch.undo()
+    return len(taken)
+
+
+def test_a_search_goes_on_from_corners_as_sharp_as_they_were(monkeypatch):
+    squared, sharp = (steps_of_a_search(monkeypatch, loss) for loss in ("squared_hinge", "hinge"))
+    assert 0 < sharp <= 5 * squared

@@ -75,6 +75,7 @@ class Bundle:
         self.converged, self.still, self.iterations = True, False, 0
         self.unfinished = np.zeros_like(self.used)  # which lanes Newton's method has given up
         self.steps = np.zeros(len(self.used), dtype=int)  # that it has taken, by lane
+        self.widths = np.full(len(self.used), np.inf)  # of corners, at the start and in the end
         shape = matrix.n_rows, len(self.used)
         self.W = np.zeros((matrix.width, shape[1]), dtype=matrix.dtype)
         self.A0: np.ndarray | float = 0.0  # where coefficients begin

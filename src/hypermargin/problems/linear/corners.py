@@ -25,12 +25,14 @@ from .newton import newton
 from .systems import MOST_HELD, TIGHT, Held
 
 GAP = 1.0  # duality gap, relative to the objective, that is as good as a gradient of one
-NARROWER = 0.3
+NARROWER = 0.3  # corners that are next, at most
+WANTED = 0.7  # part of the gap to be reached that sharper corners aim at; it goes with the square
 COARSE = 2e-3  # tolerances from which on a gap that is slow to close is let be:
 EASY = 8  # steps, or sweeps, after which it is slow
 SHARPEST = {False: 1e-4, True: 1e-8}  # in single and in double precision, in units of the targets
 CLOSED = 1e-9  # duality gap in double precision
-INNER = 1e-1  # accuracy of the rounded machine, relative to that of the sharp one
+OFF = 0.1  # part of the gap that gradients may have; the rest is due to rounded corners
+HELD = 1e-3  # accuracy of weights with which rows stay inside of corners
 MOST_TURNS = 500
 NO_VIOLATION = 1e-12  # violations that are rounding, relative to the outputs
 
@@ -65,7 +67,6 @@ class Sharpening:
         self.tol = min(tol, CLOSED) if self.exactly else tol
         self.unit, self.wide = _widths(bundle.loss)
         self.width, self.begun = self.wide.copy(), bundle.steps.copy()
-        self.inner = np.full_like(self.unit, INNER * min(self.tol, 1.0))
         self.pending, self.good = bundle.used.copy(), ~bundle.used
         # the best so far: widths, zero for lanes on corners, weights, outputs and so on
         self.gap, self.kept = np.full_like(self.unit, np.inf), self.width.copy()
@@ -74,24 +75,41 @@ class Sharpening:
         )
 
     def begin(self) -> None:
-        """Go on from a good start, else train with wide corners.
+        """Go on from where machines ended with other costs, else train with wide corners.
 
         Machines that are zero, or far off, have no row near a corner that is not wide.
         """
-        self._go_inside(self.pending & (self._start_gaps() < 1), near=True)
-        self.pending &= ~self.good
-        if self.pending.any():
-            self._train(self.pending, self.most)
-
-    def _start_gaps(self) -> np.ndarray:
-        """Return the gaps at the start; one and more if its dual says nothing of these costs."""
-        bundle = self.bundle
+        bundle, start = self.bundle, self.bundle.widths
         bundle.matrix.times(bundle.W, bundle.Z)
-        return duality_gaps(bundle, np.clip(bundle.A0, *self.sharp.bounds()))
+        near = self.pending & np.isfinite(start)
+        if self.exactly:
+            # one and more if the dual of the start says nothing of these costs
+            gap = duality_gaps(bundle, np.clip(bundle.A0, *self.sharp.bounds()))
+            self._go_inside(near & (gap < 1), near=True)
+            self.pending &= ~self.good
+        near &= self.pending
+        self.width = np.where(near, np.minimum(start, self.wide), self.wide)
+        if near.any():
+            self._train(near, OFF * self._rounding(), EASY)
+            near &= ~bundle.unfinished
+            self.width = np.where(near, self.width, self.wide)
+        if (far := self.pending & ~near).any():
+            self._train(far, np.full_like(self.unit, OFF), self.most)
 
-    def _train(self, lanes: np.ndarray, most: int) -> None:
+    def _rounding(self) -> np.ndarray:
+        """Return what of the duality gaps at the present outputs is due to rounded corners."""
+        bundle = self.bundle
+        bundle.loss = self.sharp.rounded(self.width)
+        bundle.slopes(bundle.Z)
+        B, bundle.loss = bundle.A.copy(), self.sharp
+        losses = bundle.slopes(bundle.Z)
+        primal = losses + 0.5 * dots(bundle.W, bundle.W)
+        part = losses - self.sharp.conjugate(B) + dots(B, bundle.Z)
+        return part / np.maximum(primal, 1e-300)
+
+    def _train(self, lanes: np.ndarray, aim: np.ndarray, most: int) -> None:
         self.bundle.loss = self.sharp.rounded(self.width)
-        newton(self.bundle, self.inner, most, lanes=lanes)
+        newton(self.bundle, np.maximum(aim, OFF * self.tol), most, lanes=lanes, by_gap=True)
 
     def judge(self) -> tuple[np.ndarray, np.ndarray]:
         """See which lanes have come to an end; return coefficients, and rows inside of corners."""
@@ -115,11 +133,13 @@ class Sharpening:
     def narrow(self, B: np.ndarray, inside: np.ndarray) -> None:
         """Train with sharper corners the lanes that are not there yet."""
         bundle, lanes = self.bundle, self.pending
-        factor = np.where(lanes, NARROWER, 1.0)
-        self.width, self.inner = factor * self.width, factor * self.inner
+        wanted = WANTED * self.tol / np.maximum(self.gap, self.tol)
+        factor = np.maximum(np.sqrt(wanted), NARROWER)
+        self.width = np.where(lanes, factor, 1.0) * self.width
         bundle.loss = self.sharp.rounded(self.width)
         _hold(bundle, B, inside, lanes)
-        newton(bundle, self.inner, min(self.most, EASY), lanes=lanes)
+        # what rounding leaves of the gap shrinks with the width of corners
+        self._train(lanes, OFF * NARROWER * self.gap, min(self.most, EASY))
 
     def _go_inside(self, lanes: np.ndarray, near: bool = False) -> None:
         """Train lanes by the interior-point method, from the best that they have come to."""
@@ -149,7 +169,7 @@ class Sharpening:
     def _set(self) -> None:
         bundle, sharp = self.bundle, self.kept == 0
         bundle.W, bundle.Z = self.W.copy(), self.Z.copy()
-        bundle.loss = self.sharp.rounded(self.kept)
+        bundle.loss, bundle.widths = self.sharp.rounded(self.kept), self.width.copy()
         bundle.slopes(bundle.Z)
         bundle.A[:, sharp], bundle.D[:, sharp] = self.A[:, sharp], self.D[:, sharp]
 
@@ -237,7 +257,7 @@ def _hold(bundle: Bundle, B: np.ndarray, inside: np.ndarray, lanes: np.ndarray) 
     )
     target = _corner_outputs(bundle, B)
     right = bundle.matrix.transposed(np.where(inside, D * target, B).astype(dtype))
-    found = bundle.system.solve(D, right, 1e-2 * INNER, lanes)
+    found = bundle.system.solve(D, right, HELD, lanes)
     bundle.W = np.where(lanes, found, bundle.W)
 
 

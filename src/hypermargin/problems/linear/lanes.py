@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._core.budget import Budget, Workers, cached
+from ..conjugate import sums
 from .loops import (
     LANES,
     add_squares,
@@ -193,7 +194,7 @@ class DenseMatrix(Matrix):
                 R += self.X[block].T @ A[block]
             return R
 
-        return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
+        return self._with_bias(sum(self.each(run, self._work)), sums(A))
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
         D = self._lanes(D)
@@ -290,7 +291,7 @@ class SparseMatrix(Matrix):
             backward(*self._csr, A, R, part.start, part.stop)
             return R
 
-        return self._with_bias(sum(self.each(run, self._work)), A.sum(axis=0, dtype=float))
+        return self._with_bias(sum(self.each(run, self._work)), sums(A))
 
     def _chunks(self, part: slice) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield some rows at a time, and where their entries begin."""
@@ -332,7 +333,7 @@ class SparseMatrix(Matrix):
             return R[:, : A.shape[1]]
 
         total = _total(self.each(run, self._work * A.shape[1] / LANES))
-        total[-1] = self.scale * A.sum(axis=0, dtype=float)
+        total[-1] = self.scale * sums(A)
         return total
 
     def through(self, V: np.ndarray, change: Change) -> np.ndarray:

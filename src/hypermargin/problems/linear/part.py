@@ -26,13 +26,15 @@ Job = tuple[int, int]  # number of the fold, of the column
 class Start:
     """Where a machine ended: weights with the bias last, and the coefficients of the user's rows.
 
-    `rate` is the derivative of the weights by the logarithm of the cost, if it is known.
+    `rate` is the derivative of the weights by the logarithm of the cost, if it is known, and
+    `width` that of the corners of the loss, 0 for sharp ones.
     """
 
     weights: np.ndarray
     beta: np.ndarray | None
     cost: float
     rate: np.ndarray | None = None
+    width: float | None = None
 
 
 State = dict[Job, Start]
@@ -114,6 +116,8 @@ class Part:
         for lane, start in enumerate(starts):
             if start is None:
                 continue
+            if start.width is not None:
+                bundle.widths[lane] = start.width
             ratio = self.cost / start.cost
             W[:, lane] = start.weights
             if start.rate is not None:
@@ -133,7 +137,8 @@ class Part:
                 beta = np.zeros(n, dtype=bundle.A.dtype)
                 beta[self.rows] = bundle.A[:, lane]
             rate = None if self._rate is None else self._rate[:, lane].copy()
-            found[job] = Start(bundle.W[:, lane].copy(), beta, self.cost, rate)
+            width = float(bundle.widths[lane]) if bundle.corners else None
+            found[job] = Start(bundle.W[:, lane].copy(), beta, self.cost, rate, width)
         return found
 
     def inner(self, weights: Mapping[Job, np.ndarray]) -> dict[Job, tuple[float, np.ndarray]]:

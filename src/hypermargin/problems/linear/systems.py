@@ -158,12 +158,24 @@ class ConjugateGradients:
         """Make a new preconditioner the next time."""
         self._precondition = None
 
+    def _most_rows(self, number: int) -> int:
+        """Return how many rows so many Hessians are made of at most."""
+        room = GRAM[isinstance(self.matrix, SparseMatrix)] / (number * self.matrix.width**2)
+        return int(max(room, ROWS_PER_FEATURE * self.matrix.width))
+
+    def work(self, n_rows: int) -> float:
+        """Return the multiplications of a new preconditioner, and of iterations until it is worn.
+
+        Rows are those with curvature in some lane.
+        """
+        made = min(n_rows, self._most_rows(1)) * float(self.matrix.width) ** 2
+        return made + 2.0 * WORN * LANES * len(self.matrix.rows[2])
+
     def _grams(self, weights: np.ndarray) -> np.ndarray:
         """Return X' diag(weight) X for every column of weights, from a sample if rows are many."""
         matrix, rows, factor = self.matrix, np.flatnonzero(weights.any(axis=1)), 1.0
         number = weights.shape[1]
-        room = GRAM[isinstance(matrix, SparseMatrix)] / (number * matrix.width**2)
-        most = int(max(room, ROWS_PER_FEATURE * matrix.width))
+        most = self._most_rows(number)
         if len(rows) > most:
             step = -(-len(rows) // most)
             factor, rows = len(rows) / len(rows[::step]), rows[::step]
@@ -197,7 +209,7 @@ class LaneByLane:
 
     def solve(self, D: np.ndarray, B: np.ndarray, tol: float, active: np.ndarray) -> np.ndarray:
         held = np.isinf(D).any(axis=0)
-        if not held.any() and self._in_common(int(np.count_nonzero(D[:, active]))):
+        if not held.any() and self._in_common(D[:, active] != 0):
             self.shared.forget()
             return self.shared.solve(D, B, tol, active)
         P, self.multipliers = np.zeros_like(B), np.zeros_like(D)
@@ -212,15 +224,15 @@ class LaneByLane:
         self.matrix.workers.map(run, np.flatnonzero(active & ~held), self.shared.budget)
         return P
 
-    def _in_common(self, n_rows: int) -> bool:
-        """Whether lanes with so many rows in all have enough in common for one preconditioner.
+    def _in_common(self, curved: np.ndarray) -> bool:
+        """Whether one preconditioner for all lanes is less work than a factor for each.
 
-        If iterations were many the last time, they have not: then factors cost no more.
+        If iterations were many the last time, lanes have too little in common for that.
         """
-        matrix = self.matrix
-        dear = n_rows * float(matrix.width) ** 2 > GRAM[isinstance(matrix, SparseMatrix)]
-        strayed = self.shared.count > STRAYED and n_rows <= ROWS_PER_FEATURE * matrix.width
-        return dear and not strayed
+        width, n_rows = self.matrix.width, int(np.count_nonzero(curved))
+        work = self.shared.work(int(np.count_nonzero(curved.any(axis=1))))
+        strayed = self.shared.count > STRAYED and n_rows <= ROWS_PER_FEATURE * width
+        return n_rows * float(width) ** 2 > work and not strayed
 
     def meet(
         self, inside: np.ndarray, B: np.ndarray, outputs: np.ndarray
