@@ -159,6 +159,13 @@ def test_the_page_on_the_loss_runs():
     assert names["best"].get_params().items() >= loss.params(names["found"].x).items()
 
 
+def test_the_page_on_the_estimate_runs():
+    names: dict = {}
+    for block in blocks("docs/estimate.md"):
+        exec(block, names)
+    assert names["expected"].low < names["expected"].score < names["search"].best_score_
+
+
 WORDS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

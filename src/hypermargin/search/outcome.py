@@ -21,13 +21,14 @@ from ..adapters.scaling import with_params
 from ..methods.objective import Objective
 from ..methods.relevance import relevance
 from .calibrated import Calibrated
+from .estimated import Estimated
 from .finish import calibrate, fit_best
 from .log import Log, Run
 from .records import Record, Selection
 from .scoring import check_same_names, with_threshold
 
 
-class Outcome(Calibrated):
+class Outcome(Calibrated, Estimated):
     """A search whose log becomes attributes; arguments are those of `GradientSearchCV`."""
 
     rank: int | None

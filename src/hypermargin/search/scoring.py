@@ -30,6 +30,7 @@ from ..adapters.scaling import with_params
 from ..criteria.base import Criterion
 from ..criteria.probability import Calibration, calibrated
 from ..problems.base import Evaluation
+from .outside import Given, leading_scorer, listen
 
 
 @dataclass
@@ -82,6 +83,22 @@ class Scoring:
             {"test_scores": self._score(_stand_in(prepared, given, f), prepared, test, train)}
             for f, (train, test) in enumerate(prepared.splits)
         ]
+
+    def given(self, prepared: Prepared, evaluation: Evaluation, leading: str | None) -> list[Given]:
+        """Return what the leading score's function is given of an evaluation, fold by fold."""
+        scorer, found = leading_scorer(self.scorer, leading, prepared.model.whole), []
+        for f, rows in enumerate(evaluation.test):
+            model, y = _stand_in(prepared, evaluation, f), _take(self.y, rows)
+            params = _check_method_params(self.X, params=dict(self.score_params), indices=rows)
+
+            def ask(silent: Any, model: Any = model, y: Any = y, rows: Any = rows) -> Any:
+                if isinstance(self.scorer, _MultimetricScorer):  # it knows whose the params are
+                    silent = _MultimetricScorer(scorers={leading: silent})
+                return silent(model, rows, y, **params)  # noqa: B023, it is called at once
+
+            with config_context(assume_finite=True, skip_parameter_validation=True):
+                found.append(listen(scorer, ask))
+        return found
 
     def _fold(
         self,

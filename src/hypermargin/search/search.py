@@ -207,6 +207,12 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.  The best point is the one with the
         best score, of equal ones that with the least smooth loss.  `best_score_` was optimised
         over, so it is no estimate of the score on new data.
+    score_estimate_ : ScoreEstimate
+        That estimate: `score`, with an interval from `low` to `high` that holds the expected score
+        of the refitted model nine times of ten, and `optimism`, which `best_score_` has too much.
+        It comes from the out-of-fold outputs of all points, when it is asked for, without a fit.
+        There is none where scores come from functions of fitted models, or `refit` is one.
+        docs/estimate.md tells more.
 
     Examples
     --------
@@ -341,6 +347,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             budget, seconds = run(self, plans, weight, splits, log)
         best = self._publish(log, scorers, refit_metric, len(splits))
         self.seconds_ = seconds
+        self._keep_outputs(log, best, routed.splitter.split.get("groups"))
         try:
             if self.refit:
                 assert best is not None

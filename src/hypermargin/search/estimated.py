@@ -1,0 +1,119 @@
+"""What to expect of a search's best point on new data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics._scorer import _PassthroughScorer
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils.validation import check_is_fitted
+
+from .estimate import Comparison, ScoreEstimate, compare, estimate
+from .log import Log
+from .outside import OutOfFold, keep, leading_scorer
+from .records import Record
+
+
+def outside_of(log: Log, best: Record, groups: Any, by_function: bool) -> OutOfFold | str:
+    """Return what is to be kept of the outputs of all points that could be chosen.
+
+    A string says why there is nothing.
+    """
+    prepared, scoring = log.run_of(best).prepared, log.scoring
+    if by_function:
+        return "refit is a function, and how it would choose on other rows is not known"
+    if not scoring.reads_outputs:
+        return "scores are those of models that were fitted in every fold, and not read off outputs"
+    if log.selection.by_loss:
+        return "the best point was chosen by the criterion; give a score as scoring, too"
+    if prepared is None or best.outputs is None or not best.succeeded:
+        return "the best point has no outputs"
+    if prepared.foreign:
+        return f"the score of fold {min(prepared.foreign)} is not read off outputs"
+    kept = [r for r in log.kept() if r.outputs is not None and r.succeeded]
+    points = []
+    for record in kept:
+        run = log.run_of(record)
+        assert run.prepared is not None and record.outputs is not None
+        points.append(scoring.given(run.prepared, record.outputs, log.leading))
+    scorer = leading_scorer(scoring.scorer, log.leading, prepared.model.whole)
+    strange = set(points[0][0][2]) - {*scorer._kwargs, "sample_weight"}
+    if strange:
+        return f"the score also depends on {sorted(strange)}, which are not kept"
+    classes = None if prepared.targets.several else prepared.targets.classes
+    return keep(
+        points, scorer, classes, best.outputs.test, [r.objective for r in kept],
+        [r.score for r in kept], kept.index(best),
+        log.selection, groups,
+    )  # fmt: skip
+
+
+class Estimated(BaseSearchCV):
+    """A search that tells what to expect on new data."""
+
+    rank: int | None
+    _outside: OutOfFold | str
+    _score_estimate: ScoreEstimate | None
+
+    def _keep_outputs(self, log: Log, best: Record | None, groups: Any) -> None:
+        """Keep what an estimate needs; it is made when somebody asks for it."""
+        self._outside, self._score_estimate = (
+            "several scores without refit have no best point",
+            None,
+        )
+        if best is not None:
+            self._outside = outside_of(log, best, groups, callable(self.refit))
+
+    def _kept_outputs(self, what: str) -> OutOfFold:
+        check_is_fitted(self, "cv_results_")
+        if isinstance(self._outside, str):
+            raise AttributeError(f"There is no {what}: {self._outside}.")
+        return self._outside
+
+    @property
+    def score_estimate_(self) -> ScoreEstimate:
+        """The score to expect on new data, with an interval."""
+        outside = self._kept_outputs("score_estimate_")
+        if self._score_estimate is None:
+            self._score_estimate = estimate(outside)
+            # the others have served: with all their outputs a model would be large
+            self._outside = outside.only(np.array([outside.chosen]))
+        return self._score_estimate
+
+    def compare_default(self, X: Any, y: Any = None, **params: Any) -> Comparison:
+        """Compare the tuned model with the estimator as it was given, on the same folds.
+
+        This takes one more evaluation, a fit in every fold.
+
+        Parameters
+        ----------
+        X, y, **params
+            As they were given to `fit`.
+
+        Returns
+        -------
+        comparison : Comparison
+            The score that the estimator has with its own parameters (`default`), the `difference`
+            of `score_estimate_` to it, and the `std_error` of that.  As a string it is a sentence.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.svm import SVC
+        >>> from hypermargin import GradientSearchCV
+        >>> X, y = load_iris(return_X_y=True)
+        >>> search = GradientSearchCV(SVC(gamma=10.0), cv=5).fit(X, y)
+        >>> bool(search.compare_default(X, y).difference > 0)
+        True
+        """
+        expected, outside = self.score_estimate_, self._kept_outputs("comparison")
+        own = self.estimator.get_params()
+        names = [name for name in self.best_params_ if name in own] or [min(own)]
+        scorer = self.scorer_[self.refit] if isinstance(self.scorer_, dict) else self.scorer_
+        scoring = None if isinstance(scorer, _PassthroughScorer) else scorer
+        as_given = type(self)(
+            self.estimator, {name: [own[name]] for name in names}, scoring=scoring, cv=self.cv,
+            n_jobs=self.n_jobs, rank=self.rank, refit=False, error_score="raise",
+        ).fit(X, y, **params)  # fmt: skip
+        return compare(expected, outside, as_given._kept_outputs("comparison"))
