@@ -22,9 +22,10 @@ def typical_deviation(y: np.ndarray, weight: np.ndarray | None = None) -> float:
 
 
 def _deviations(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
-    y = np.ravel(y)
-    weight = np.ones(len(y)) if weight is None else np.ravel(weight)
-    y, weight = y[weight > 0], weight[weight > 0]
+    y = np.ravel(y).astype(float, copy=False)
+    if weight is not None:
+        weight = np.ravel(weight)
+        y, weight = y[weight > 0], weight[weight > 0]
     if not len(y):
         return 0.0, 0.0
     centred = y - _median(y, weight)
@@ -34,12 +35,15 @@ def _deviations(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]
     centred /= largest  # squares must not overflow
     square = np.average(centred**2, weights=weight) - np.average(centred, weights=weight) ** 2
     off = centred != 0.0
-    typical = OUTLYING * _median(np.abs(centred[off]), weight[off])
+    typical = OUTLYING * _median(np.abs(centred[off]), None if weight is None else weight[off])
     return largest * float(np.sqrt(max(square, 0.0))), largest * typical
 
 
-def _median(y: np.ndarray, weight: np.ndarray) -> float:
+def _median(y: np.ndarray, weight: np.ndarray | None) -> float:
     """Return the least value that has half of the weight at or below it."""
+    if weight is None:
+        middle = (len(y) - 1) // 2
+        return float(np.partition(y, middle)[middle])
     order = np.argsort(y, kind="stable")
     below = np.cumsum(weight[order])
     return float(y[order[np.searchsorted(below, 0.5 * below[-1])]])

@@ -89,11 +89,12 @@ class Sharpening:
             self.pending &= ~self.good
         near &= self.pending
         self.width = np.where(near, np.minimum(start, self.wide), self.wide)
-        if near.any():
-            self._train(near, OFF * self._rounding(), EASY)
-            near &= ~bundle.unfinished
-            self.width = np.where(near, self.width, self.wide)
-        if (far := self.pending & ~near).any():
+        while (sharp := near & (self.width < self.wide)).any() and not bundle.budget.expired():
+            self._train(sharp, OFF * self._rounding(), EASY)
+            # where that was too far to go, corners were too sharp for it
+            near = sharp & bundle.unfinished
+            self.width = np.where(near, np.minimum(self.width / NARROWER, self.wide), self.width)
+        if (far := self.pending & (self.width >= self.wide)).any():
             self._train(far, np.full_like(self.unit, OFF), self.most)
 
     def _rounding(self) -> np.ndarray:
