@@ -13,8 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.validation import check_is_fitted
 
@@ -360,7 +362,7 @@ def test_training_stops_when_it_does_not_converge():
 )
 def test_a_fit_that_does_not_converge_says_so_and_has_a_model(machine, monkeypatch):
     """As in scikit-learn."""
-    monkeypatch.setattr("hypermargin.problems.linear.train.MOST_STEPS", 1)
+    monkeypatch.setattr("hypermargin.problems.linear.train.MOST_SMOOTH", 1)
     X, y = make_data(2, n=60, d=4)
     with pytest.warns(ConvergenceWarning, match=r"did not converge; scale .* lower C=1.0 or raise"):
         machine.fit(X, y)
@@ -391,3 +393,18 @@ def test_steep_losses_are_trained_at_any_cost(loss, intercept_scaling, C):
     w = np.append(model.coef_[0], model.intercept_[0] / intercept_scaling)
     best = minimize(objective, w, method="Powell", options={"maxiter": 20_000, "xtol": 1e-8}).fun
     assert objective(w) <= best * (1 + 1e-4)
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_few_separable_rows_are_trained_to_the_end_at_large_costs():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = scale(X[:120])[60:110], np.where(y[60:110], 1.0, -1.0)
+    for C in np.geomspace(1.0, 1000.0, 12):
+        ours, theirs = (
+            model.fit(X, y)
+            for model in (
+                LinearClassifier(C=C, tol=1e-8),
+                LinearSVC(C=C, dual=False, tol=1e-10, max_iter=100_000),
+            )
+        )
+        assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)

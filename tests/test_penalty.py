@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import scale
 from sklearn.svm import SVC, LinearSVC, LinearSVR
 
-from hypermargin import GradientSearchCV, LinearClassifier, LinearRegressor
+from hypermargin import GradientSearchCV, LinearClassifier, LinearRegressor, value_and_grad
 from hypermargin._core.budget import Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
@@ -292,3 +292,16 @@ def test_the_noisy_group_is_found_and_counts_for_less():
     costs = search.best_params_["group_cost"]
     assert min(costs, key=costs.get) == 2
     assert errors[1] < 0.9 * errors[0]
+
+
+@pytest.mark.filterwarnings("ignore:The best")
+def test_what_is_scored_are_trained_machines_and_not_weights_that_know_rows_left_out():
+    rng = np.random.default_rng(0)  # so many numbers are in single precision, trained coarsely
+    X = rng.normal(size=(700, 100)) * np.geomspace(1.0, 0.05, 100)
+    y = scale(X @ rng.normal(size=100) + 0.3 * rng.normal(size=700))
+    model, space = MACHINES["LinearSVR"][0], {"C": (1e-3, 100.0), "epsilon": (0.01, 1.0)}
+    search = GradientSearchCV(model, space, method="penalty", cv=3, random_state=0).fit(X, y)
+    found = [record for record in search.history_ if not np.isnan(record["score"])]
+    for record in found[:: max(1, len(found) // 8)]:
+        alone, _ = value_and_grad(model, X, y, record["params"], cv=3)
+        assert record["objective"] == pytest.approx(alone, rel=2e-3)

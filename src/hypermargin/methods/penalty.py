@@ -23,7 +23,7 @@ from .._core.space import LabelledArray
 from ..adapters.base import Targets
 from ..adapters.model import Model
 from ..problems.linear.part import Job, Start
-from ..problems.linear.problem import LinearCrossValidation
+from ..problems.linear.problem import FINISH, LinearCrossValidation
 from ..problems.linear.systems import FEW
 from ..problems.linear.tangent import Coordinate, Machines, Place, Tangent, Untrained
 from .arguments import check_flag
@@ -159,7 +159,7 @@ class Bilevel:
 
     def begin(self, starts: Sequence[np.ndarray]) -> list[Point]:
         """Train machines where descents are to begin, and return the best place first."""
-        points = [self.trained(start) for start in starts if self.evaluate(start, {}) is not None]
+        points = [self.trained(start) for start in starts if self.evaluate(start) is not None]
         return sorted(points, key=lambda point: point.loss)
 
     def descend(self, point: Point) -> None:
@@ -173,7 +173,7 @@ class Bilevel:
                 break
             else:
                 penalties = penalties.times(2.0)
-        self.evaluate(point.theta, point.weights, 0.0)
+        self.evaluate(point.theta, 0.0)
 
     def is_trained(self, point: Point, penalties: Penalties) -> bool:
         """Whether gradients are next to nothing, and so is what weights gain by having them.
@@ -209,7 +209,7 @@ class Bilevel:
                     break
                 tau *= 2.0
             point, value = trial, reached
-            of_trained = self.evaluate(point.theta, point.weights)
+            of_trained = self.evaluate(point.theta)
             if of_trained is not None and point.loss < (1.0 - ASTRAY) * of_trained:
                 return point, True
             tau /= np.sqrt(2.0)
@@ -252,17 +252,17 @@ class Bilevel:
             blocks = [replace(block, penalty=2.0 * block.penalty) for block in blocks]
         return penalties
 
-    def evaluate(self, theta: np.ndarray, weights: Machines, least: float = AFAR) -> float | None:
-        """Train machines at hyperparameters, from their weights, and record their loss.
+    def evaluate(self, theta: np.ndarray, least: float = AFAR) -> float | None:
+        """Train machines at hyperparameters, and record their loss.
 
         Not if they have moved by less than `least` since the last time: steps may be short.
+        Machines start from those that were trained last, never from weights on the way: these know
+        the rows that are left out, and would pass for trained.
         """
         if self.latest is not None and np.abs(theta - self.latest).max() <= least:
             return None
         self.latest = theta
-        cost = next(iter(self.state.values())).cost if self.state else 1.0
-        warm = self.state | {job: Start(w, None, cost) for job, w in weights.items()}
-        visit = self.level.visit(theta, self.level.tol, warm, None)
+        visit = self.level.visit(theta, FINISH * self.level.tol, self.state, None)
         if visit.evaluation is None or not np.isfinite(visit.value):
             return None
         self.state = visit.evaluation.state

@@ -13,6 +13,7 @@ from .newton import newton
 SHORTEST = 1e-6  # gradient in double precision
 STILL = 1e-2  # gradient, or change of weights, of machines that need not be trained again
 MOST_STEPS, ROUGH_STEPS, MOST_TRUNCATED = 50, 15, 1000  # of Newton's method
+MOST_SMOOTH = 200  # without corners; separable classes and large costs take more than a hundred
 MOST_SWEEPS, ROUGH_SWEEPS = 300, 20  # of coordinate descent
 MOST_FISTA, ROUGH_FISTA = 20_000, 200  # steps of FISTA
 
@@ -46,6 +47,7 @@ def train(
         sharpen(bundle, tol, steps, rough)
     else:
         exactly = bundle.matrix.dtype == np.float64 and not rough
+        steps = ROUGH_STEPS if rough else MOST_SMOOTH
         sharp = bundle.loss
         for loss in sharp.gentler():
             bundle.loss = loss
