@@ -80,7 +80,7 @@ def test_of_groups_that_leak_nothing_is_learned():
     label = rng.integers(0, 2, 30)[groups]
     X = np.column_stack([rng.normal(size=(30, 1))[groups], rng.normal(size=(240, 7))])
     search = GradientSearchCV(KernelSVC(), ASKS, cv=GroupKFold(5)).fit(X, label, groups=groups)
-    assert not search.widths_["kept"]
+    assert "a width for each feature is kept" not in search.widths_["why"]
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,17 @@ def test_the_answer_is_printed(capsys):
     assert "[widths] with a width for each feature the smooth loss" in capsys.readouterr().out
 
 
-def test_columns_of_noise_are_the_least_relevant():
-    rng = np.random.default_rng(0)
+def test_columns_of_noise_are_the_least_relevant_and_get_no_width():
+    """All real features matter alike: a width for each gains nothing, one for them does."""
+    rng = np.random.default_rng(3)
     y = rng.integers(0, 2, 400)
     real = rng.normal(size=(400, 20)) + (2 * y[:, None] - 1) * 2 / np.sqrt(20)  # twonorm
     search = fitted(np.hstack([real, rng.normal(size=(400, 20))]), y, cv=5)
     found = search.relevance_["relevance"]
     assert found[:20].min() > found[20:].max()
+    assert search.widths_["why"].endswith("one width for some of the features is kept.")
+    noise = np.arange(40) >= 20
+    np.testing.assert_array_equal(search.relevance_["droppable"], noise)
+    gamma = search.best_params_["gamma"]
+    np.testing.assert_array_equal(gamma[~noise], gamma[0])
+    assert gamma[noise].max() < 1e-3 * gamma[0]

@@ -88,11 +88,36 @@ def test_more_is_made_of_widths_that_gain_a_standard_error(gain, asked, kept, cl
         3,
         1,
         proxies=[part],
-        gains=[gain],
-        errors=[0.2],
+        each=asking.Tried(gains=[gain], errors=[0.2]),
         over_chance=[(1.0, 0.1)],
     )
     assert (answer.kept, answer.clearly) == (kept, clearly)
+
+
+@pytest.mark.parametrize(
+    ("each", "some", "told"),
+    [(0.1, 0.3, "a width for each feature is kept"), (-0.1, 0.1, "some of the features is kept"),
+     (-0.1, -0.1, "one for all features is kept")],
+)  # fmt: skip
+def test_one_width_for_some_features_is_for_when_a_width_for_each_gains_nothing(each, some, told):
+    part = SimpleNamespace(held=SimpleNamespace(test=np.arange(10)))
+    answer = asking.Answer(
+        True,
+        np.arange(3),
+        3,
+        1,
+        proxies=[part],
+        each=asking.Tried(gains=[each], errors=[0.2]),
+        some=asking.Tried(gains=[some], errors=[0.2]),
+        over_chance=[(1.0, 0.1)],
+    )
+    assert told in answer.why
+    assert not answer.clearly
+
+
+def test_features_that_matter_more_are_the_upper_of_two_groups():
+    shares = np.array([0.3, 0.01, 0.2, 0.012, 0.25, 0.0, 0.011])
+    np.testing.assert_array_equal(asking.upper(asking.logs(shares)), shares > 0.1)
 
 
 @pytest.mark.parametrize("space", [ASKS, EACH])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .._core.space import GroupedArray
+from .features import exchanged, features_of
 from .objective import Objective
 from .parts import ENOUGH, ROWS, Held, held_out, without
 from .proxy import Proxy, coordinates_of, widths_in
@@ -16,17 +18,32 @@ CLEARLY = 3.0  # deviations from chance
 TRIAL, MOST = 10, 40  # evaluations from each start, and in all from the better one
 WIDTHS = "a width for each feature", "one for all features"
 GROUPS = "a width for each group of features", "one for all features"
+SOME = "one width for some of the features"
 WEIGHTS = "a weight for each kernel", "the average kernel"
 OTHERS = "what each kernel has of its own", "what kernels have in common"
+
+
+@dataclass
+class Tried:
+    """Widths that were learned without a part: the best point with their ratios, and its gain.
+
+    Points are the parts' own: coordinates `which` of the space and log(ridge).
+    """
+
+    points: list[np.ndarray] = field(default_factory=list)
+    gains: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
 
 
 @dataclass
 class Answer:
     """What widths gained on rows that were held out, part by part.
 
-    `ones` and `points` are the best on the parts' training rows with one width, and with the ratios
-    of widths that were learned without the part: coordinates `which` of the space and log(ridge).
-    `learned` are all widths that were learned, `n_parts` is how many parts there are, asked or not.
+    `ones` are the best points on the parts' training rows with one width, `each` those with the
+    widths that were learned without the part.  `some` are those with one width for the features
+    that matter more, by their `shares` in what outputs depend on; it is asked about them if `each`
+    gains nothing.  `learned` are all widths that were learned, `n_parts` is how many parts there
+    are, asked or not.
     """
 
     asked: bool
@@ -37,10 +54,10 @@ class Answer:
     names: tuple[str, str] = WIDTHS
     proxies: list[Proxy] = field(default_factory=list)
     ones: list[np.ndarray] = field(default_factory=list)
-    points: list[np.ndarray] = field(default_factory=list)
+    each: Tried = field(default_factory=Tried)
+    some: Tried = field(default_factory=Tried)
+    shares: list[np.ndarray] = field(default_factory=list)
     learned: list[np.ndarray] = field(default_factory=list)
-    gains: list[float] = field(default_factory=list)
-    errors: list[float] = field(default_factory=list)
     over_chance: list[tuple[float, float]] = field(default_factory=list)
 
     @property
@@ -50,30 +67,55 @@ class Answer:
 
     @property
     def n_held(self) -> int:
-        """The number of rows that were held out."""
-        return sum(len(proxy.held.test) for proxy in self.proxies)
+        """The number of rows that were held out and asked about."""
+        return sum(len(proxy.held.test) for proxy in self.proxies[: len(self.told.gains)])
+
+    @property
+    def told(self) -> Tried:
+        """What is kept, or would be: a width for each."""
+        return self.some if self.selects else self.each
 
     def pooled(self, gains: list[float], errors: list[float]) -> tuple[float, float]:
-        """Return the mean over all rows of what parts gain, and its standard error."""
-        share = np.array([len(proxy.held.test) for proxy in self.proxies]) / max(1, self.n_held)
+        """Return the mean over all rows of what parts gain, and its standard error.
+
+        If the last parts were not asked, it is the mean over the others.
+        """
+        share = np.array([len(proxy.held.test) for proxy in self.proxies[: len(gains)]], float)
         if not len(share):
             return np.nan, np.nan
+        share /= share.sum()
         return float(share @ gains), float(np.linalg.norm(share * errors))
 
     @property
-    def kept(self) -> bool:
-        """Whether each feature gets its own width: it gains, and says something of new rows.
+    def gain(self) -> tuple[float, float]:
+        """What that gains, and its standard error."""
+        return self.pooled(self.told.gains, self.told.errors)
+
+    @property
+    def pays(self) -> bool:
+        """Whether a width for each gains, and machines with them say something of new rows.
 
         Weights of kernels have to gain a standard error.
         """
-        gain, error = self.pooled(self.gains, self.errors)
+        gain, error = self.pooled(self.each.gains, self.each.errors)
         enough = gain > 0.0 if self.n_widths else gain > error
         return not self.asked or (enough and self.tells)
 
     @property
+    def selects(self) -> bool:
+        """Whether some of the features have one width, and the others no part in distances."""
+        gain, _ = self.pooled(self.some.gains, self.some.errors)
+        return not self.pays and gain > 0.0 and self.tells
+
+    @property
+    def kept(self) -> bool:
+        """Whether features are told apart."""
+        return self.pays or self.selects
+
+    @property
     def clearly(self) -> bool:
-        """Whether widths gain a standard error, so that more may be made of them."""
-        gain, error = self.pooled(self.gains, self.errors)
+        """Whether a width for each gains a standard error, so that more may be made of them."""
+        gain, error = self.pooled(self.each.gains, self.each.errors)
         return not self.asked or gain > error
 
     @property
@@ -86,26 +128,33 @@ class Answer:
     @property
     def hopeless(self) -> bool:
         """Whether widths lose so much that other parts need not be asked."""
-        gain, error = self.pooled(self.gains, self.errors)
-        return self.asked and len(self.gains) > 1 and gain < -2.0 * error
+        gain, error = self.pooled(self.each.gains, self.each.errors)
+        return self.asked and len(self.each.gains) > 1 and gain < -2.0 * error
+
+    @property
+    def matter(self) -> np.ndarray:
+        """Which features are among those that matter more."""
+        return upper(logs(np.mean(self.shares, axis=0)))
 
     def start(self, one: np.ndarray) -> np.ndarray:
-        """Return a point with the mean of the widths that were learned, in place of one width."""
+        """Return a point with what was learned of the features, in place of one width."""
         start = one.copy()
-        if self.learned:
+        if self.selects:
+            start[self.which] = only(self.matter, self.proxies[0], one[self.which])
+        elif self.learned:
             start[self.which] = np.mean(self.learned, axis=0)[:-1]
         return start
 
     def as_dict(self) -> dict[str, Any]:
         """Return what users see of it."""
-        gain, error = self.pooled(self.gains, self.errors)
+        gain, error = self.gain
         found = {"kept": self.kept, "asked": self.asked, "gain": gain, "std_error": error}
-        return {**found, "n_held": self.n_held, "n_parts": len(self.gains), "why": self.why}
+        return {**found, "n_held": self.n_held, "n_parts": len(self.told.gains), "why": self.why}
 
     @property
     def why(self) -> str:
-        gain, error = self.pooled(self.gains, self.errors)
-        many, one = self.names
+        gain, error = self.gain
+        many, one = (SOME if self.selects else self.names[0]), self.names[1]
         what = f"{many if self.kept else one} is kept"
         if not self.proxies:
             asked = "" if self.asked else ", as was asked"
@@ -114,7 +163,7 @@ class Answer:
             what += ", as was asked"
         elif not self.kept and gain > 0.0 and not self.tells:
             what += ", as neither is clearly better than chance"
-        elif self.kept and not self.clearly:
+        elif self.pays and not self.clearly:
             what += ", with the ratios that were learned there"
         return (
             f"with {many} the smooth loss on {self.n_held} rows that were held out is "
@@ -137,21 +186,68 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
         proxy = Proxy(objective, held, one)
         try:
             best = proxy.one_width()[1]
-            each = proxy.settled(lessons.of_part(number))[1]
-            before, after = proxy.outputs(best), proxy.outputs(each)
+            if not answer.hopeless:
+                each = proxy.settled(lessons.of_part(number))[1]
+                compare(proxy, best, each, answer.each)
+                answer.over_chance.append(proxy.over_chance(proxy.outputs(each)))
         except FloatingPointError:  # a kernel that is not positive definite has no such machine
             continue
-        gain, error = proxy.gain(before, after)
-        answer.over_chance.append(proxy.over_chance(after))
         answer.proxies.append(proxy)
         answer.ones.append(best)
-        answer.points.append(each)
-        answer.gains.append(gain)
-        answer.errors.append(error)
-        if answer.hopeless:
-            break
     answer.learned = list(lessons.learned.values())
+    if n_widths > 1 and answer.tells and not answer.pays:
+        with suppress(FloatingPointError):
+            select(answer)
     return answer
+
+
+def select(answer: Answer) -> None:
+    """Compare one width for the features that matter more with one for all of them."""
+    some, shares = Tried(), []
+    for proxy, one in zip(answer.proxies, answer.ones, strict=True):
+        shares.append(exchanged(proxy, one))
+        point = proxy.settled(only(upper(logs(shares[-1])), proxy, one))[1]
+        compare(proxy, one, point, some)
+    answer.some, answer.shares = some, shares
+
+
+def compare(proxy: Proxy, one: np.ndarray, other: np.ndarray, tried: Tried) -> None:
+    """Note what a point gains over one width on the rows of a part."""
+    gain, error = proxy.gain(proxy.outputs(one), proxy.outputs(other))
+    tried.points.append(other)
+    tried.gains.append(gain)
+    tried.errors.append(error)
+
+
+def only(features: np.ndarray, proxy: Proxy, z: np.ndarray) -> np.ndarray:
+    """Return a point at which all but some features have the least widths that they may have."""
+    found = z.copy()
+    for feature, stays in zip(features_of(proxy), features, strict=True):
+        if not stays:
+            found[feature.widths] = proxy.bounds[feature.widths, 0]
+    return found
+
+
+def logs(shares: np.ndarray) -> np.ndarray:
+    """Return logarithms, of zeros that of the least share which is none."""
+    return np.log(np.maximum(shares, shares[shares > 0.0].min()))
+
+
+def upper(values: np.ndarray) -> np.ndarray:
+    """Return which values are in the upper one of the two groups that differ most from each other.
+
+    No other cut leaves less variance within the groups.
+    """
+    order = np.argsort(values, kind="stable")
+    n_below = np.arange(1, len(values))
+    above = np.cumsum(values[order][::-1])[::-1]
+    mean_above = above[1:] / n_below[::-1]
+    mean_below = (above[0] - above[1:]) / n_below
+    between = n_below * n_below[::-1] * (mean_above - mean_below) ** 2
+    found = np.ones(len(values), dtype=bool)
+    if len(values) > 1:
+        found[order[: n_below[between.argmax()]]] = False
+    return found
 
 
 class Lessons:
