@@ -1,5 +1,7 @@
 """Whether a width for each feature pays, and what widths say of the features."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -135,7 +137,10 @@ def test_columns_of_noise_are_the_least_relevant_and_get_no_width():
     rng = np.random.default_rng(3)
     y = rng.integers(0, 2, 400)
     real = rng.normal(size=(400, 20)) + (2 * y[:, None] - 1) * 2 / np.sqrt(20)  # twonorm
-    search = fitted(np.hstack([real, rng.normal(size=(400, 20))]), y, cv=5)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        search = fitted(np.hstack([real, rng.normal(size=(400, 20))]), y, cv=5)
+    assert not any("gamma" in str(each.message) for each in told)  # no bound of a range was met
     found = search.relevance_["relevance"]
     assert found[:20].min() > found[20:].max()
     assert search.widths_["why"].endswith("one width for some of the features is kept.")

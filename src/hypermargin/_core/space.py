@@ -437,6 +437,7 @@ class Space:
         flat = self.flat(params)
         near = np.abs(self._scaled(flat)[:, None] - self.bounds) < 1e-3
         near[[d.whole for d in self.dimensions]] = False
+        near[[d.together is not None for d in self.dimensions], 0] = False  # of no account at all
         names = [name for h in self.hyperparameters for name in h.spelled]
         return [
             (names[k], float(flat[k]), float(self._ends[k, int(near[k, 1])]))
