@@ -167,9 +167,9 @@ ends in one of them
         `machine_cost` that all have), the mean score of the folds at each ("score"), and its
         standard error over the folds ("std_error"), with the listed values of the best point.
     widths_ : dict
-        Where each feature may have its own width: whether that was `kept`, the `gain` on rows that
-        were held out (the logarithm of the ratio of losses) with its `std_error`, the number of
-        these rows (`n_held`), and `why` in a sentence.
+        Where each feature may have its own width: whether that was `kept`, or one width for some
+        of the features, the `gain` on rows that were held out (the logarithm of the ratio of
+        losses) with its `std_error`, the number of these rows (`n_held`), and `why` in a sentence.
     weights_ : dict
         The same of the weights of a sum of kernels, beside their tuned average.
     relevance_ : dict of ndarrays
