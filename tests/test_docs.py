@@ -166,6 +166,17 @@ def test_the_page_on_the_estimate_runs():
     assert names["expected"].low < names["expected"].score < names["search"].best_score_
 
 
+def test_the_page_on_pictures_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for block in blocks("docs/pictures.md"):
+            exec(block, names)
+    assert (tmp_path / "path.png").stat().st_size > 0
+    names["path"].figure_.clear()
+
+
 WORDS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

@@ -10,8 +10,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils.validation import check_is_fitted
 
 from .estimate import Comparison, ScoreEstimate, compare, estimate
-from .log import Log
-from .outside import OutOfFold, keep, leading_scorer
+from .log import Log, Run
+from .outside import BestOutputs, OutOfFold, keep, leading_scorer
 from .records import Record
 
 
@@ -49,12 +49,32 @@ def outside_of(log: Log, best: Record, groups: Any, by_function: bool) -> OutOfF
     )  # fmt: skip
 
 
+def best_outputs(run: Run, record: Record) -> BestOutputs | None:
+    """Return the out-of-fold outputs of the best point of a classifier, for pictures of them."""
+    prepared, evaluation = run.prepared, record.outputs
+    if prepared is None or evaluation is None or prepared.targets.classes is None:
+        return None
+    if prepared.targets.several or prepared.foreign or prepared.model.own_methods:
+        return None
+    folds = range(len(evaluation.test))
+    read, _ = prepared.contrasted(evaluation.outputs, folds)
+    values = {**prepared.problem.values, **run.point(record)}
+    threshold = float(np.asarray(values.get("threshold", 0.0)).item())
+    rows = np.concatenate(evaluation.test)
+    return BestOutputs(
+        read + threshold, prepared.targets.y[rows], prepared.sample_weight[rows],
+        np.repeat(folds, [len(test) for test in evaluation.test]), prepared.targets.classes,
+        threshold,
+    )  # fmt: skip
+
+
 class Estimated(BaseSearchCV):
     """A search that tells what to expect on new data."""
 
     rank: int | None
     _outside: OutOfFold | str
     _score_estimate: ScoreEstimate | None
+    _best_outputs: BestOutputs | None
 
     def _keep_outputs(self, log: Log, best: Record | None, groups: Any) -> None:
         """Keep what an estimate needs; it is made when somebody asks for it."""
@@ -62,6 +82,7 @@ class Estimated(BaseSearchCV):
             "several scores without refit have no best point",
             None,
         )
+        self._best_outputs = None if best is None else best_outputs(log.run_of(best), best)
         if best is not None:
             self._outside = outside_of(log, best, groups, callable(self.refit))
 

@@ -26,9 +26,10 @@ from .finish import calibrate, fit_best
 from .log import Log, Run
 from .records import Record, Selection
 from .scoring import check_same_names, with_threshold
+from .shown import Shown
 
 
-class Outcome(Calibrated, Estimated):
+class Outcome(Calibrated, Estimated, Shown):
     """A search whose log becomes attributes; arguments are those of `GradientSearchCV`."""
 
     rank: int | None

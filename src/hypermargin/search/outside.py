@@ -166,6 +166,22 @@ class OutOfFold:
         return self.function(y, response, **given)
 
 
+@dataclass(frozen=True)
+class BestOutputs:
+    """Out-of-fold decisions of a classifier's best point, without its threshold.
+
+    Decisions have a column for each pair of classes; `y` are numbers of `classes`, `weight` that of
+    training, `fold` the number of the fold of every row.
+    """
+
+    decisions: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    fold: np.ndarray
+    classes: np.ndarray
+    threshold: float
+
+
 def leading_scorer(scorer: Any, leading: str | None, model: Any) -> Any:
     """Return the scorer that counts, as one that has a function."""
     if isinstance(scorer, _MultimetricScorer):
