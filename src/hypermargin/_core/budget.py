@@ -222,6 +222,7 @@ class Workers:
         self.clock = Clock()
         self._pool: ThreadPoolExecutor | None = None
         self._inside = threading.local()
+        self._long: dict[Any, bool] = {}  # whether items of a function took long the last time
 
     @property
     def inside(self) -> bool:
@@ -238,27 +239,33 @@ class Workers:
         items = list(items)
         if self.count == 1 or len(items) < 2 or self.inside:
             return [function(item) for item in items]
-        done: list = []
-        while len(done) < len(items):
-            begun = time.perf_counter()
+        key, done = getattr(function, "__code__", function), list[Any]()
+        while len(done) < len(items) and not self._long.get(key, False):
+            begun = time.thread_time()
             done.append(function(items[len(done)]))
-            if time.perf_counter() - begun > SHORT:
-                break
+            self._long[key] = time.thread_time() - begun > SHORT
         rest = items[len(done) :]
-        return done + (self._map(function, rest, budget) if rest else [])
+        return done + (self._map(function, key, rest, budget) if rest else [])
 
-    def _map(self, function: Callable, items: list, budget: Budget) -> list:
+    def _map(self, function: Callable, key: Any, items: list, budget: Budget) -> list:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count)
+        longest = [0.0]
 
         def run(item: Any) -> Any:
             self._inside.yes = True
-            return function(item)
+            begun = time.thread_time()
+            try:
+                return function(item)
+            finally:
+                longest.append(time.thread_time() - begun)
 
         futures: list[Future] = []
         try:
             futures += [self._pool.submit(run, item) for item in items]
-            return [future.result() for future in futures]
+            found = [future.result() for future in futures]
+            self._long[key] = max(longest) > SHORT
+            return found
         except BaseException as error:
             if not isinstance(error, Exception):
                 budget.stop()

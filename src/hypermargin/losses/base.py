@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -64,6 +64,13 @@ class Dual:
     kink: np.ndarray
     ridge: np.ndarray
     soft: float = 0.0
+
+    def at(self, index: Any) -> Dual:
+        """Return the dual of some folds or points."""
+        return Dual(
+            self.target[index], self.lower[index], self.upper[index], self.kink[index],
+            self.ridge[index], self.soft,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

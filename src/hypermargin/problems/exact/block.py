@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.budget import Budget
+from ..._core.compiled import add_rows, gather
+from ...kernels.gram import borrowed
 from ...losses.base import Dual
 from .interior import solve_inside
 from .saddle import SaddleSystem
@@ -21,6 +23,8 @@ SINGULAR = 6_000  # free rows of all rounds on singular blocks that count as one
 LIFT = 1e-10  # on the diagonal of a block that is singular, in units of it
 LOOK_PAIRS = 20  # per row, that a look makes at most
 PAIRS_OF_INTERIOR = 0.5  # pairs that take as long as an interior-point method, per row squared
+SHRINKS = 1_000  # rows from which on those that stay at a bound are left out for a while
+FEWER = 0.7  # part of the rows, or less, that is worth a block of its own
 POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
 
 
@@ -57,6 +61,7 @@ class Block:
         self.r = r.astype(K.dtype)
         self.diag = (np.diagonal(K) + dual.ridge).astype(K.dtype)
         self.singular = False  # whether the free block of the last Newton step was
+        self.whole = True  # whether no row that has a coefficient is left out
 
     def descend(self, tol: float, limit: int, budget: Budget, polish: float) -> int:
         """Close the gap to tol and return how many pairs that took.
@@ -81,20 +86,24 @@ class Block:
 
     def _pairs(self, tol: float, limit: int, budget: Budget) -> int:
         """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
-        iterations = 0
-        chunk = min(CHUNK, NEWTON_EVERY * len(self.beta))
-        progress = Progress(PATIENCE * len(self.beta))
-        since_newton, wait, before = 0, NEWTON_EVERY * len(self.beta), np.inf
-        inside: float = (
-            PAIRS_OF_INTERIOR * len(self.beta) ** 2
-        )  # who waits that long loses half the time
+        iterations, n = 0, len(self.beta)
+        chunk = min(CHUNK, NEWTON_EVERY * n) if n < SHRINKS else n // 2
+        progress = Progress(PATIENCE * n)
+        since_newton, wait, before = 0, NEWTON_EVERY * n, np.inf
+        inside: float = PAIRS_OF_INTERIOR * n**2  # who waits that long loses half the time
+        shrinks = n >= SHRINKS
         while True:
-            made, gap = self.pairs(tol, chunk)
+            if shrinks and 0 < len(rows := self._in_play(tol)) <= FEWER * n:
+                made, shrinks = self._without_others(rows, tol, limit - iterations, budget)
+                iterations += made
+            made, gap = self.pairs(tol, min(chunk, limit - iterations))
             iterations += made
             since_newton += made
             if gap <= tol or iterations >= limit or budget.expired():
                 return iterations
             if iterations >= inside or progress.stalls(iterations, gap):
+                if not self.whole:  # that is for all rows at once
+                    return iterations
                 # what single precision leaves open then stays so
                 last = inside == np.inf or self.K.dtype == np.float32
                 if (inside < np.inf and self._inside(tol, budget) <= tol) or last:
@@ -103,9 +112,44 @@ class Block:
             if since_newton >= wait:
                 # on singular blocks steps are many and dear: those that get nowhere become rare
                 idle = self.singular and gap > 0.5 * before
-                wait = 2 * wait if idle else NEWTON_EVERY * len(self.beta)
+                wait = 2 * wait if idle else NEWTON_EVERY * n
                 self.newton(rounds=1)
                 since_newton, before = 0, gap
+
+    def _in_play(self, tol: float) -> np.ndarray:
+        """Return the rows that may be one of a pair now; the others stay at their bounds.
+
+        There is none if the gap is closed.
+        """
+        dual = self.dual
+        up, down = np.empty_like(self.beta), np.empty_like(self.beta)
+        slopes(self.beta, dual.lower, dual.upper, dual.kink, up, down)
+        rising, falling = self.r + up, self.r + down
+        top, bottom = rising.max(), falling.min()
+        trained = (dual.lower < dual.upper) & (top - bottom > tol)
+        return np.flatnonzero(trained & ((rising > bottom) | (falling < top)))
+
+    def _without_others(
+        self, rows: np.ndarray, tol: float, limit: int, budget: Budget
+    ) -> tuple[int, bool]:
+        """Close the gap of some rows in a block of their own; return the pairs, and whether it is.
+
+        Scans and rows of the kernel matrix are shorter there.  What that does to the other rows is
+        seen here afterwards.
+        """
+        with borrowed(len(rows), len(rows), self.K.dtype) as K:
+            gather(self.K, rows, rows, K)
+            part = Block(K, self.dual.at(rows), self.beta[rows], self.r[rows])
+            part.whole = False
+            made = part._pairs(tol, limit, budget)
+            closed = part.gap() <= tol
+        change = part.beta - self.beta[rows]
+        moved, total = np.flatnonzero(change), np.zeros(len(self.beta))
+        add_rows(total, self.K, rows[moved], change[moved], 0)
+        total[rows] += self.dual.ridge[rows] * change
+        self.beta[rows] = part.beta
+        self.r -= total.astype(self.r.dtype)
+        return made, closed
 
     def _inside(self, tol: float, budget: Budget) -> float:
         """Solve for all rows at once, if that is better than what there is; return the gap."""

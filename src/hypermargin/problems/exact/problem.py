@@ -34,7 +34,7 @@ from .adjoint import adjoints
 from .saddle import SaddleSystem
 from .small import Squad, feasible_start, is_for_squads, outputs_of_columns, shared
 from .state import State, WarmStart, merged
-from .train import MOST, WHOLE, Start, Trained, of_columns, of_fold, support, train
+from .train import MOST, WHOLE, Start, Trained, support, train
 from .view import View
 
 MOST_RIDGE = 1e30  # that goes with kernel values in single precision, which end at 1e38
@@ -261,7 +261,7 @@ class _TrainedDesign:
 
         def run(c: int) -> None:
             part = roster.part(c)
-            rows, dual = roster.rows[part], of_columns(self.dual, part)
+            rows, dual = roster.rows[part], self.dual.at((slice(None), part))
             self._put(c, train(gram, rows, dual, bias, self.effort, start(c), self.problem.solver))
 
         self._map(run, left)
@@ -405,7 +405,7 @@ class _TrainedDesign:
             return
         part = self.view.roster.part(c)
         members, beta = self.view.members[c], self.beta[i, part]
-        dual, cotangent = (of_fold(of_columns(d, part), i) for d in (self.dual, cotangent))
+        dual, cotangent = (d.at((i, part)) for d in (self.dual, cotangent))
         rows, sign, free = support(dual, beta, self.values[i, part])
         at_lower = (beta <= dual.lower) & (dual.lower < dual.upper)
         at_upper = (beta >= dual.upper) & (dual.lower < dual.upper)

@@ -16,7 +16,7 @@ from ..._core.budget import Effort
 from ..._core.spread import typical_deviation
 from ...kernels.gram import Columns, Gram
 from ...losses.base import Dual
-from .block import CHUNK, LOOK_PAIRS, NEWTON_EVERY, POLISHED, Block, free_rows
+from .block import LOOK_PAIRS, POLISHED, Block, free_rows
 from .saddle import SaddleSystem
 from .smo import make_feasible, optimality, slopes
 from .soft import FistaMachine, SoftMachine
@@ -84,24 +84,6 @@ def train(
     return team.finish(effort.gap)
 
 
-def of_fold(dual: Dual, f: int, rows: np.ndarray | slice = slice(None)) -> Dual:
-    """Return the dual of one fold, on some of its rows."""
-    d = dual
-    return Dual(
-        d.target[f, rows], d.lower[f, rows], d.upper[f, rows], d.kink[f, rows], d.ridge[f, rows],
-        d.soft,
-    )  # fmt: skip
-
-
-def of_columns(dual: Dual, part: slice) -> Dual:
-    """Return the dual of some columns, of all folds."""
-    d = dual
-    return Dual(
-        d.target[:, part], d.lower[:, part], d.upper[:, part], d.kink[:, part], d.ridge[:, part],
-        d.soft,
-    )  # fmt: skip
-
-
 def _solve_unbounded(gram: Gram, members: np.ndarray, dual: Dual, bias: bool) -> Trained:
     """Without bounds the optimality conditions are one linear system per fold."""
     used = np.flatnonzero(np.isfinite(dual.ridge).any(axis=0))
@@ -138,7 +120,7 @@ def _solve_soft(
         if not len(rows):
             return
         K = gram.block(members[rows], members[rows]).astype(float)
-        machine = kind(K, of_fold(dual, f, rows))
+        machine = kind(K, dual.at((f, rows)))
         for sharper in machine.stages():  # each begins where the last one ended
             machine.soft = sharper
             for _ in range(machine.rough_steps if effort.rough else machine.most_steps):
@@ -253,15 +235,11 @@ class _Team:
         dual, unit = self.dual, np.broadcast_to(effort.unit, self.n_folds)
 
         def improve(f: int) -> None:
-            chunk = min(limit, max(CHUNK, NEWTON_EVERY * len(W)))
-            block = Block(K, of_fold(dual, f, W), self.beta[f, W], self.r[f, W])
-            made, gap = block.pairs(goal[f], chunk)
+            block = Block(K, dual.at((f, W)), self.beta[f, W], self.r[f, W])
             last = effort.tol < POLISHED and goal[f] <= effort.tol * unit[f]
             polish = POLISHED * float(unit[f]) if last else 0.0
-            if (gap > goal[f] or polish) and made < limit and not effort.budget.expired():
-                made += block.descend(goal[f], limit - made, effort.budget, polish)
+            self.iterations[f] += block.descend(goal[f], limit, effort.budget, polish)
             self.beta[f, W] = block.beta
-            self.iterations[f] += made
 
         self.gram.workers.map(improve, folds, effort.budget)
         self.refresh(folds.tolist())
@@ -314,7 +292,7 @@ class _Team:
         half = max(1, min(self.gram.capacity, 2000) // (2 * self.n_folds))
         chosen = np.zeros(len(self.members), dtype=bool)
         for f in range(self.n_folds):
-            rising, falling = ends(of_fold(self.dual, f), self.beta[f], self.r[f])
+            rising, falling = ends(self.dual.at(f), self.beta[f], self.r[f])
             chosen[np.argsort(-rising, kind="stable")[:half]] = True
             chosen[np.argsort(falling, kind="stable")[:half]] = True
         return self.trainable[chosen[self.trainable]]
