@@ -9,6 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.svm import SVC, LinearSVC
 
 import hypermargin.methods.forecast as forecast
+import hypermargin.methods.objective as objective
 from hypermargin import GradientSearchCV
 
 X, y = make_classification(900, 6, flip_y=0.1, random_state=0)
@@ -68,5 +69,41 @@ def test_memory_of_landmarks_grows_with_their_number():
 
 def test_what_is_compiled_on_the_way_is_not_foreseen():
     problem = SimpleNamespace(growth=2.0, memory_on=lambda n_rows: 0.0)
-    found = forecast.foresee(problem, [3.0, 0.01, 0.01, 0.02], 250, 2500, evaluations=4)
-    assert found.seconds == pytest.approx(4 * 0.015 * 100)
+    taken = [forecast.Taken(250, [3.0, 0.01, 0.01, 0.02], [])]
+    found = forecast.foresee(problem, taken, 2500, evaluations=4)
+    assert found.seconds < 4 * 0.015 * 100
+
+
+def expected(counts, seconds=(0.0, 0.01)):
+    """Return the seconds of an evaluation on 4,000 rows, of those on 250 and on 1,000."""
+    problem = SimpleNamespace(growth=2.0, memory_on=lambda n_rows: 0.0)
+    taken = [forecast.Taken(n, [s], [c]) for n, s, c in zip((250, 1000), seconds, counts)]
+    found = forecast.foresee(problem, taken, 4000, evaluations=1)
+    assert found.n_samples == 1000
+    return found.seconds
+
+
+@pytest.mark.parametrize(
+    ("counts", "power"), [((100, 400), 2.0), ((100, 200), 1.0), ((100, 900), 2.0), ((50, 50), 1.0)]
+)
+def test_time_grows_with_the_support_vectors_but_not_more_slowly_than_rows(counts, power):
+    assert expected(counts) == pytest.approx(0.01 * 4**power)
+
+
+def test_what_few_rows_take_as_well_does_not_grow():
+    assert expected((100, 400), (0.008, 0.01)) < 0.7 * expected((100, 400))
+    assert expected((100, 400), (0.08, 0.01)) >= 0.01
+
+
+def test_support_vectors_are_counted_on_every_level(monkeypatch):
+    """Noise has many, and classes that are far apart have few, however many rows there are."""
+    rng = np.random.default_rng(0)
+    labels, seen = np.arange(2500) % 2, []
+    foresee = forecast.foresee
+    monkeypatch.setattr(objective, "foresee", lambda *args: seen.append(args[1]) or foresee(*args))
+    for apart in (4.0, 0.3):
+        X = rng.normal(size=(2500, 2)) + apart * labels[:, None]
+        search(space={"C": (0.1, 10.0), "gamma": (0.05, 1.0)}).fit(X, labels)
+    few, many = ([np.median(level.support) / level.n_rows for level in taken] for taken in seen)
+    assert len(few) == len(many) == 2
+    assert max(few) < 0.5 * min(many)

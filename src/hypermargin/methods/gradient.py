@@ -34,7 +34,7 @@ class Schedule:
     rival: float = 1.03  # ends within this factor of the best one are followed to more rows
     dear: int = 4000  # rows from which evaluations on all of them are to be few
     few_steps: int = 4  # evaluations of a level, where there are to be few; more if they gain much
-    mostly: float = 2.5  # evaluations on all rows that there are in the end; for forecasts
+    mostly: float = 3.5  # evaluations on all rows, the first being dear; for forecasts
     worth: int = 6  # resolutions (of an error half a row each) that one of the last level gains
     wide: int = 4_000  # rows times places of a look at the whole space, if there is one level only
     share: float = 0.8  # of the evaluations that one width for all features may take

@@ -16,7 +16,7 @@ from ..adapters.base import Targets
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
 from ..problems.base import Evaluation, KernelProblem, Problem
-from .forecast import Forecast, foresee
+from .forecast import Forecast, Taken, foresee, n_support
 
 LOOK = 0.05  # optimality gap of a look, in units of the targets
 FAILED = 1e100  # what an optimiser is told of a point that cannot be evaluated
@@ -144,11 +144,11 @@ class Objective:
     def expect(self, coarse: Level, evaluations: float) -> None:
         """Foresee what evaluations on all rows will take, of those on fewer."""
         prepared = self.prepared
-        if not coarse.seconds:
+        taken = [level.taken for n, level in sorted(self._levels.items()) if n <= coarse.n_rows]
+        taken = [level for level in taken if level.seconds]
+        if not taken:
             return
-        self.forecast = foresee(
-            prepared.problem, coarse.seconds, coarse.n_rows, prepared.n_rows, evaluations
-        )
+        self.forecast = foresee(prepared.problem, taken, prepared.n_rows, evaluations)
         if self.forecast.is_long and self.budget.seconds is None:
             self.forecast.warn(kernels=isinstance(prepared.problem, KernelProblem))
 
@@ -193,7 +193,7 @@ class Level:
         self.state = start
         self.enough = objective.train_tol
         self.best: Visit | None = None
-        self.seconds: list[float] = []  # that evaluations took
+        self.taken = Taken(self.n_rows, [], [])  # by evaluations
         self.ends: dict[bytes, Any] = {}  # where machines ended at some points
         self._known: dict[bytes, tuple[float, np.ndarray]] = {}
 
@@ -240,9 +240,15 @@ class Level:
             raise SearchEnded
         visit = self._measure(theta, tol, whole.budget, warm, gradient, **how)
         whole.evaluations_on_all += self.rows is None
-        self.seconds.append(visit.seconds)
+        self._take(visit)
         self._note(visit)
         return visit
+
+    def _take(self, visit: Visit) -> None:
+        """Note what an evaluation took."""
+        self.taken.seconds.append(visit.seconds)
+        if visit.evaluation is not None:
+            self.taken.support.append(n_support(visit.evaluation.state))
 
     def settle(self, theta: np.ndarray, budget: Budget) -> Visit:
         """Evaluate a point at the final tolerance, without a gradient."""

@@ -287,11 +287,13 @@ class SparseMatrix(Matrix):
         A = self._lanes(A)
 
         def run(part: slice) -> np.ndarray:
-            R = np.zeros((self.n_features, A.shape[1]), dtype=A.dtype)
-            backward(*self._csr, A, R, part.start, part.stop)
+            R = np.zeros((self.width, A.shape[1]), dtype=A.dtype)
+            backward(*self._csr, A, R[:-1], part.start, part.stop)
             return R
 
-        return self._with_bias(sum(self.each(run, self._work)), sums(A))
+        total = _total(self.each(run, self._work))
+        total[-1] = self.scale * sums(A)
+        return total
 
     def _chunks(self, part: slice) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield some rows at a time, and where their entries begin."""
