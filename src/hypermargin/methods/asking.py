@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,13 +182,14 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
     weighted = any(h.own == "weights" for h in objective.space.hyperparameters)
     names = GROUPS if grouped else WIDTHS if n_widths else WEIGHTS if weighted else OTHERS
     answer = Answer(asked, which, n_widths, len(parts), names)
-    lessons = Lessons(objective, one, parts, n_widths)
+    lessons, once = Lessons(objective, one, parts, n_widths), objective.memory.once
     for number, held in enumerate(parts):
         proxy = Proxy(objective, held, one)
         try:
-            best = proxy.one_width()[1]
+            best = once(f"one width, part {number}", proxy.one_width)[1]
             if not answer.hopeless:
-                each = proxy.settled(lessons.of_part(number))[1]
+                learned = partial(proxy.settled, lessons.of_part(number))
+                each = once(f"ratios of widths, part {number}", learned)[1]
                 compare(proxy, best, each, answer.each)
                 answer.over_chance.append(proxy.over_chance(proxy.outputs(each)))
         except FloatingPointError:  # a kernel that is not positive definite has no such machine
@@ -288,7 +290,9 @@ class Lessons:
             held = without(self.objective, part, left_out, self.n_widths)
             if held is None:
                 return self.lesson(number, number)
-            self.learned[key] = learn(Proxy(self.objective, held, self.one))
+            self.learned[key] = self.objective.memory.once(
+                f"widths without parts {key}", lambda: learn(Proxy(self.objective, held, self.one))
+            )
         return self.learned[key]
 
 

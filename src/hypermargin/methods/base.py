@@ -51,6 +51,8 @@ class Method:
 
     takes_first: ClassVar[bool] = False  # of equal scores; else that with the least smooth loss
     constrained: ClassVar[bool] = False  # whether it evaluates only points that meet constraints
+    uses_all: ClassVar[bool] = False  # whether it makes as many evaluations as it may
+    levels: ClassVar[int | None] = None  # sets of rows that it evaluates on, at most
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -68,6 +70,10 @@ class Method:
         raise ValueError(
             f"optimiser={optimiser!r} is for method='gradient'; another method has no optimiser."
         )
+
+    def most_levels(self, objective: Objective) -> int | None:
+        """Return on how many sets of rows it evaluates at most, None if that is not known."""
+        return self.levels
 
     def search(self, objective: Objective) -> Curve | None:
         """Evaluate points until there is nothing to gain; the best of them will be chosen.

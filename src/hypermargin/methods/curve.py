@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -88,6 +88,8 @@ def between(
 
 class CostCurve(Method):
     """Evaluate a few places, choose on the curve between them, and evaluate the chosen place."""
+
+    levels: ClassVar[int | None] = 1
 
     def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:
         return no_common_range(model, ranges, targets)

@@ -102,6 +102,10 @@ class Descent(Method):
     def using(self, optimiser: Asked) -> Descent:
         return Descent(self.schedule, optimiser)
 
+    def most_levels(self, objective: Objective) -> int | None:
+        asks = objective.space.tied is not None
+        return None if asks else 1 + len(level_sizes(objective.prepared, self.schedule))
+
     def search(self, objective: Objective) -> Curve | None:
         levels = nested_rows(objective.prepared, self.schedule, objective.rng)
         if not len(objective.space):  # nothing but listed values: a point of a grid
@@ -253,6 +257,20 @@ def look_rows(prepared: Prepared, schedule: Schedule) -> int:
     return max(least, min(wanted, 8 * least, prepared.n_rows // 2))
 
 
+def level_sizes(prepared: Prepared, schedule: Schedule) -> list[int]:
+    """Return how many rows there are before all of them: none, where all are few.
+
+    A quarter of the rows, a quarter of that and so on, but no small steps after the first look.
+    """
+    n, first = prepared.n_rows, look_rows(prepared, schedule)
+    if n <= schedule.few_rows:
+        return []
+    sizes = [n // 4] if n >= 8 * first else []
+    while sizes and sizes[0] >= 64 * first // 2:
+        sizes.insert(0, sizes[0] // 4)
+    return [first, *sizes]
+
+
 def nested_rows(
     prepared: Prepared, schedule: Schedule, rng: np.random.RandomState
 ) -> list[np.ndarray | None]:
@@ -261,8 +279,8 @@ def nested_rows(
     Row sets are nested, and a row keeps its folds, so that a machine trained on few rows never
     has met a validation row of the same fold on more rows: its solution may start the next one.
     """
-    n = prepared.n_rows
-    if n <= schedule.few_rows:
+    n, sizes = prepared.n_rows, level_sizes(prepared, schedule)
+    if not sizes:
         return [None]
     stratum = np.zeros(n, dtype=int)
     if prepared.targets.classes is not None:
@@ -276,12 +294,6 @@ def nested_rows(
         members = rng.permutation(np.flatnonzero(stratum == s))
         priority[members] = (np.arange(len(members)) - 1.0) / len(members)  # two of each come first
     order = np.argsort(priority + 1e-9 * rng.uniform(size=n), kind="stable")
-    # a quarter of the rows, a quarter of that and so on, but no small steps after the first look
-    first = look_rows(prepared, schedule)
-    sizes = [n // 4] if n >= 8 * first else []
-    while sizes and sizes[0] >= 64 * first // 2:
-        sizes.insert(0, sizes[0] // 4)
-    sizes.insert(0, first)
     levels: list[np.ndarray | None] = []
     for size in sizes:
         rows = np.zeros(n, dtype=bool)

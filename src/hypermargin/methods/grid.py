@@ -60,6 +60,8 @@ class Grid(Method):
     """
 
     constrained: ClassVar[bool] = True
+    levels: ClassVar[int | None] = 1
+    uses_all: ClassVar[bool] = True
 
     def __init__(self, points: int | None = None):
         check_whole("points", points)
@@ -160,6 +162,8 @@ class RandomPoints(Method):
     """
 
     constrained: ClassVar[bool] = True
+    levels: ClassVar[int | None] = 1
+    uses_all: ClassVar[bool] = True
 
     def search(self, objective: Objective) -> Curve | None:
         level, warm = objective.on(None), None

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -77,6 +78,7 @@ class Mpec(Method):
     """
 
     constrained: ClassVar[bool] = True
+    levels: ClassVar[int | None] = 2
 
     def __init__(self, solver: str = "slams", box: float | None = None):
         if solver not in SOLVERS:
@@ -302,7 +304,8 @@ class Programme:
             if self.objective.budget.expired():
                 raise SearchEnded
             costs = self.errors + mu * self.slope(v)
-            vertex = self.best_vertex(costs)
+            best_vertex = partial(self.best_vertex, costs)
+            vertex = self.objective.memory.once("best vertex", best_vertex)
             if vertex is None:
                 return
             direction = vertex - v
@@ -352,7 +355,8 @@ class Programme:
             return
         solve, worths = relaxed(self), np.maximum(self.worths(v), 1e-300)
         for limit in LIMITS:
-            v = solve(v, limit * worths)
+            solution = partial(solve, v, limit * worths)
+            v = self.objective.memory.once("relaxed programme", solution)
             self.evaluate(v)
 
     def evaluate(self, v: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
 from ..problems.base import Evaluation, KernelProblem, Problem
 from .forecast import Forecast, Taken, foresee, n_support
+from .memory import NOT_KEPT, Memo, Memory, Question
+from .watch import NOBODY, Watch
 
 LOOK = 0.05  # optimality gap of a look, in units of the targets
 FAILED = 1e100  # what an optimiser is told of a point that cannot be evaluated
@@ -45,6 +48,7 @@ class Visit:
     tol: float  # optimality gap that the machines were trained to
     final: bool  # whether machines are trained as far as they ever will be
     error: Exception | None = None
+    memo: Memo = NOT_KEPT
 
 
 class Objective:
@@ -71,6 +75,10 @@ class Objective:
     rate : callable, optional
         Gives the score of outputs, greater being better, and its standard error, where scores can
         be read off outputs; the criterion is only a smooth form of it.
+    memory : Memory
+        Where evaluations are looked up before machines are trained.
+    watch : Watch
+        Is told of every evaluation.
     """
 
     def __init__(
@@ -88,13 +96,15 @@ class Objective:
         tol: float = 5e-3,
         rng: np.random.RandomState | None = None,
         rate: Rate | None = None,
+        memory: Memory | None = None,
+        watch: Watch = NOBODY,
     ):
         self.prepared, self.criterion, self.space = prepared, criterion, space
         self.weight, self.pooled = weight, pooled
         self.train_tol, self.tol = train_tol, tol
         self.budget, self.record, self.max_evals = budget, record, max_evals
         self.rng = rng or np.random.RandomState(0)
-        self.rate = rate
+        self.rate, self.memory, self.watch = rate, memory or Memory(), watch
         self.evaluations_on_all = 0
         self.widths: Any = None  # whether a width for each feature pays, if that was asked
         self.outdated: frozenset[bytes] = frozenset()  # points that are no longer to be chosen
@@ -190,6 +200,9 @@ class Level:
         self.leans = leans
         self.rows = rows
         self.n_rows = objective.prepared.n_rows if rows is None else int(rows.sum())
+        self.label = (
+            "all" if rows is None else f"{self.n_rows} {zlib.crc32(np.packbits(rows).tobytes())}"
+        )
         self.state = start
         self.enough = objective.train_tol
         self.best: Visit | None = None
@@ -207,13 +220,18 @@ class Level:
 
         Places are looked at side by side, one per thread.
         """
-        whole, problem = self.objective, self.objective.prepared.problem
+        whole, problem, thetas = self.objective, self.objective.prepared.problem, list(thetas)
+        whole.watch.looks(self, len(thetas))
 
         def look(theta: np.ndarray) -> Visit | None:
+            own = problem.of_thread()
             try:
-                return self._measure(theta, LOOK, whole.budget, None, None, problem.of_thread())
+                with whole.watch.evaluation(self, rough=True):
+                    visit = self._measure(theta, LOOK, whole.budget, None, None, own)
+                    visit.memo.keep(visit)
             except SearchEnded:
                 return None
+            return visit
 
         with problem.workers.clock.phase("look"):
             visits = problem.map_evaluations(look, thetas, whole.budget)
@@ -238,10 +256,11 @@ class Level:
         whole = self.objective
         if self.rows is None and whole.evaluations_on_all >= whole.max_evals:
             raise SearchEnded
-        visit = self._measure(theta, tol, whole.budget, warm, gradient, **how)
-        whole.evaluations_on_all += self.rows is None
-        self._take(visit)
-        self._note(visit)
+        with whole.watch.evaluation(self):
+            visit = self._measure(theta, tol, whole.budget, warm, gradient, **how)
+            whole.evaluations_on_all += self.rows is None
+            self._take(visit)
+            self._note(visit)
         return visit
 
     def _take(self, visit: Visit) -> None:
@@ -252,8 +271,9 @@ class Level:
 
     def settle(self, theta: np.ndarray, budget: Budget) -> Visit:
         """Evaluate a point at the final tolerance, without a gradient."""
-        warm = self.ends.get(theta.tobytes(), self.state)
-        return self._measure(theta, self.objective.train_tol, budget, warm, None)
+        whole, warm = self.objective, self.ends.get(theta.tobytes(), self.state)
+        with whole.watch.evaluation(self):
+            return self._measure(theta, whole.train_tol, budget, warm, None)
 
     def finish(self, theta: np.ndarray) -> None:
         """Evaluate and record a point at the final tolerance, however late it is."""
@@ -308,18 +328,21 @@ class Level:
         clock, whole = time.perf_counter(), self.objective
         params, rough = whole.space.params(theta), tol >= LOOK
         problem = problem or whole.prepared.problem
+        question = Question(theta, self.label, tol, differentiate is not None, repr(how))
+        memo = whole.memory.memo(question, problem, self.rows)
         evaluation, value, gradient, error = None, np.nan, None, None
+
+        def train() -> Evaluation:
+            found = problem.evaluate(
+                params, Effort(tol, budget, rough), warm=warm, rows=self.rows, **how
+            )
+            if not found.converged:
+                budget.check()
+            return found
+
         try:
             budget.check()
-            evaluation = problem.evaluate(
-                params,
-                Effort(tol, budget, rough),
-                warm=warm,
-                rows=self.rows,
-                **how,
-            )
-            if not evaluation.converged:
-                budget.check()
+            evaluation = memo.evaluation(train)
             value, delta = validation_loss(
                 evaluation, whole.criterion, whole.prepared, whole.weight, whole.pooled
             )
@@ -331,10 +354,10 @@ class Level:
         except FloatingPointError as failure:
             # what its frames refer to, such as a kernel matrix, is not to be kept
             value, gradient, error = np.nan, None, failure.with_traceback(None)
-        seconds = time.perf_counter() - clock
+        seconds = time.perf_counter() - clock if memo.seconds is None else memo.seconds
         return Visit(
             theta, params, value, gradient, evaluation, self.n_rows, seconds, rough, tol,
-            tol <= self.enough, error,
+            tol <= self.enough, error, memo,
         )  # fmt: skip
 
 

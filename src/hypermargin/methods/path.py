@@ -29,6 +29,7 @@ class CostPath(Method):
     """
 
     takes_first: ClassVar[bool] = True
+    levels: ClassVar[int | None] = 1
 
     def obstacle(self, model: Model, ranges: Mapping[str, Any], targets: Targets) -> str | None:
         return not_alone(model, ranges)

@@ -23,7 +23,7 @@ are trained better, and the mean of log C over the last half is the end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,6 +69,8 @@ def descend(sheet, order, sign, margin, cost, C, alpha, rate, w, slope, exact):
 
 class DualDescent(Machine):
     """A machine that is trained by dual coordinate descent, and knows how it moves with C."""
+
+    moving: ClassVar[tuple[str, ...]] = (*Machine.moving, "alpha", "rate")
 
     def __init__(self, exact: bool, rows: int | None, sweeps: int, *of: Any):
         super().__init__(*of)

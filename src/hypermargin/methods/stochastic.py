@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -25,7 +25,7 @@ from ..losses.classification import Hinge
 from ..problems.linear.problem import LinearCrossValidation
 from .arguments import check_positive, check_whole
 from .base import Curve, Method
-from .objective import Objective
+from .objective import Objective, SearchEnded
 from .walk import Walk, not_alone
 
 TOL = 1e-2  # of the machines that are evaluated on the way: LIBLINEAR's own
@@ -106,6 +106,8 @@ class Machine:
     are to keep; `test` are the rows to validate on, `chance` says how likely they are drawn.
     """
 
+    moving: ClassVar[tuple[str, ...]] = ("weights", "slope", "outputs")
+
     def __init__(
         self, sheet: Sheet, sign: np.ndarray, cost: np.ndarray, margin: np.ndarray,
         test: np.ndarray, chance: np.ndarray,
@@ -120,6 +122,17 @@ class Machine:
     def begin(self, rng: np.random.RandomState) -> None:
         """Take what decides the draws; machines that work side by side have one each."""
         self.rng = np.random.RandomState(rng.randint(np.iinfo(np.int32).max))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all that changes on the way."""
+        of_machine = {name: getattr(self, name) for name in self.moving}
+        return {**of_machine, "draws": self.rng.get_state()}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go back to where a snapshot was taken."""
+        for name in self.moving:
+            setattr(self, name, snapshot[name])
+        self.rng.set_state(snapshot["draws"])
 
     def work(self, C: float, t: int) -> None:
         """Go on in the t-th iteration."""
@@ -179,6 +192,7 @@ class StochasticSteps(Method):
         Is called with a `Step` after every iteration.
     """
 
+    levels: ClassVar[int | None] = 1
     iterations: int | None = 150
     step: float = 1.0
     watch: Callable[[Step], None] | None = None
@@ -215,9 +229,11 @@ class StochasticSteps(Method):
         places = recorded(self.iterations or MOST, objective.max_evals)
         run = Run(self, objective, walk)
         while not run.ended():
-            run.iterate()
+            run.go_on(places)
             if run.t in places:
                 warm = run.evaluate(warm)
+        if run.diverged:
+            run.warn(f"diverged in iteration {run.t}")
         run.C = self.chosen(run.past)
         run.evaluate(warm)
         if run.swings():
@@ -268,13 +284,35 @@ class Run:
 
     def ended(self) -> bool:
         """Whether all iterations are done, C stays, or there is no more time."""
-        if self.diverged or self.objective.budget.expired():
+        if self.objective.budget.expired():
+            raise SearchEnded
+        if self.diverged:
             return True
         if self.method.iterations is not None:
             return self.t >= self.method.iterations
         late = np.array(self.past[self.t // 2 :])
         stays = self.t >= FEWEST and np.abs(late - self.C).max() <= STAYS * self.C
         return stays or self.t >= MOST
+
+    def go_on(self, places: set[int]) -> None:
+        """Iterate until the next place where C is evaluated, or take it from the memory."""
+
+        def iterate() -> dict[str, Any]:
+            self.iterate()
+            while not self.ended() and self.t not in places:
+                self.iterate()
+            machines = [machine.snapshot() for machine in self.machines]
+            return {"t": self.t, "past": self.past, "gone": self.diverged, "machines": machines}
+
+        if self.method.watch is not None:  # is to see every step
+            iterate()
+            return
+        until = min((place for place in places if place > self.t), default=None)
+        found = self.objective.memory.once(f"iterations {self.t} to {until}", iterate)
+        self.t, self.past, self.diverged = found["t"], found["past"], found["gone"]
+        self.C = self.past[-1]
+        for machine, snapshot in zip(self.machines, found["machines"], strict=True):
+            machine.restore(snapshot)
 
     def iterate(self) -> None:
         """Let every machine work, then make a step of C."""
@@ -291,7 +329,6 @@ class Run:
         outputs = [float(np.abs(machine.outputs).max(initial=0.0)) for machine in self.machines]
         if not np.isfinite([*slopes, *outputs]).all():
             self.diverged = True
-            self.warn(f"diverged in iteration {self.t}")
             return
         if method.watch is not None:
             method.watch(Step(self.t, self.C, self._outputs()))

@@ -100,10 +100,11 @@ class Evaluation:
 
     def outputs_only(self) -> Evaluation:
         """Return a copy that keeps no kernel matrix alive."""
-        return Evaluation(self.outputs, self.test, _gone, _gone, {}, self.converged)
+        return Evaluation(self.outputs, self.test, gone, gone, {}, self.converged)
 
 
-def _gone(*_: Any) -> Any:
+def gone(*_: Any) -> Any:
+    """Stand for what an evaluation no longer has."""
     raise RuntimeError("only the outputs of this evaluation were kept.")
 
 

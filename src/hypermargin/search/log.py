@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from .._core.space import Params, Space
 from ..adapters.prepare import Prepared
 from ..methods.base import Curve
 from ..methods.objective import Objective, Rate, SearchEnded, Visit
+from .checkpoint import NoCheckpoint
 from .records import Record, Scores, Selection, comparable
 from .scoring import Scoring
+from .tasks import Tasks
 
 NOTHING = Space()  # to be searched, where all values are listed
 
@@ -58,12 +61,22 @@ class Log:
     """Scores and keeps every visit.
 
     `leading` is the name of the metric that `score` in the records shows, None for a single one.
+    `saved` is the file that visits are kept in, `tasks` are told of them.
     """
 
-    def __init__(self, scoring: Scoring, leading: str | None, verbose: int, selection: Selection):
-        self.scoring = scoring
+    ending = ""  # how the search has ended
+    latest: tuple[Record, dict[str, Any]] | None = None  # what predicts with a record
+
+    def __init__(
+        self,
+        scoring: Scoring,
+        leading: str | None,
+        selection: Selection,
+        saved: NoCheckpoint,
+        tasks: Tasks,
+    ):
+        self.scoring, self.saved, self.tasks = scoring, saved, tasks
         self.leading = leading
-        self.verbose = verbose
         self.selection = selection
         self.runs: list[Run] = []
         self.records: list[Record] = []
@@ -88,7 +101,7 @@ class Log:
     def _append(self, record: Record) -> None:
         self.records.append(record)
         self._forget()
-        self._print()
+        self.tasks.progress.seen(record, partial(self.params, record), len(self.records))
 
     def _record(self, number: int, visit: Visit) -> Record:
         """Return the record of a visit."""
@@ -113,6 +126,8 @@ class Log:
         # rows cannot be made later: what the outputs there come from is gone by then
         if not visit.rough and (on_all or scoring.return_train_score):
             self._score(record, visit)
+        if not visit.rough:
+            visit.memo.keep(visit, record.folds)
         return record
 
     def _score(self, record: Record, visit: Visit | None = None) -> None:
@@ -126,7 +141,9 @@ class Log:
         if record.error is not None:
             error = FloatingPointError(record.error) if visit is None else visit.error
         settings = run.space.settings(run.point(record))
-        record.folds = scoring.score(run.prepared, settings, evaluation, record.seconds, error)
+        record.folds = None if visit is None else visit.memo.folds
+        if record.folds is None:
+            record.folds = scoring.score(run.prepared, settings, evaluation, record.seconds, error)
         record.score = self._mean_score(record.folds)
 
     def _forget(self) -> None:
@@ -179,6 +196,7 @@ class Log:
         objective = self.run_of(record).objective
         if self.is_settled(record) or objective is None:
             return
+        self.tasks.settle()
         try:
             visit = objective.settle(record.theta, record.n_samples, budget)
         except SearchEnded:
@@ -187,6 +205,7 @@ class Log:
         # the gradient is good enough as it is
         exact.gradient, exact.gradient_norm = record.gradient, record.gradient_norm
         self.records[self.records.index(record)] = exact
+        self.tasks.progress.replaced(record, exact)
 
     def release(self) -> None:
         """Give the memory of all problems back."""
@@ -236,33 +255,3 @@ class Log:
         leading = self.leading if self.leading in named else next(iter(named))
         # of a fit that failed, a function's names are not known
         return [s.get(leading, np.nan) if isinstance(s, dict) else s for s in scores]
-
-    def _print(self) -> None:
-        """Print a line on the last record, and at `verbose` above 2 one for each of its folds."""
-        if self.verbose <= 0:
-            return
-        record, folds = self.records[-1], self.records[-1].folds
-        params = ", ".join(
-            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
-            for name, value in self.params(record).items()
-        )
-        score = "" if folds is None else f"mean score {record.score:.5g}, "
-        print(
-            f"[{len(self.records):3d}] n={record.n_samples}: {params}; "
-            f"objective={record.objective:.5g}, {score}{record.seconds:.2f} s"
-        )
-        for number, fold in enumerate((folds or []) if self.verbose > 2 else [], start=1):
-            seconds = fold["fit_time"] + fold["score_time"]
-            print(f"[CV {number}/{len(folds or [])}] END {params};{_spelt(fold)} {seconds:.2f} s")
-
-
-def _spelt(fold: Mapping[str, Any]) -> str:
-    """Return the scores of a fold as GridSearchCV prints them."""
-    test, train = fold["test_scores"], fold.get("train_scores")
-    if not isinstance(test, dict):
-        both = f"{test:.3f}" if train is None else f"(train={train:.3f}, test={test:.3f})"
-        return f" score={both}"
-    parts = {name: f"test={test[name]:.3f}" for name in sorted(test)}
-    if train is not None:
-        parts = {name: f"train={train[name]:.3f}, {part}" for name, part in parts.items()}
-    return "".join(f" {name}: ({part})" for name, part in parts.items())

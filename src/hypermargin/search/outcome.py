@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
+from contextlib import nullcontext
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from ..adapters.scaling import with_params
 from ..methods.objective import Objective
 from ..methods.relevance import relevance
 from .calibrated import Calibrated
+from .display import in_seconds, spelt
 from .estimated import Estimated
 from .finish import calibrate, fit_best
 from .log import Log, Run
@@ -108,22 +111,18 @@ class Outcome(Calibrated, Estimated, Shown):
         return self._format_results(params, n_splits, out, extra)
 
     def _refit(
-        self,
-        run: Run,
-        record: Record,
-        X: Any,
-        y: Any,
-        fit_params: Mapping[str, Any],
-        budget: Budget,
+        self, log: Log, record: Record, budget: Budget, around: Callable[[Any], Any] = nullcontext
     ) -> None:
-        clock = time.perf_counter()
+        """Fit the model of a record, inside a context that `around` makes for it."""
+        clock, run, scoring = time.perf_counter(), log.run_of(record), log.scoring
         params = dict(self.best_params_)
         wrapped = "threshold" not in self.estimator.get_params()
         threshold = params.pop("threshold", None) if wrapped else None
         best, prefix = with_params(self.estimator, params)
-        fit_params = {prefix + name: value for name, value in fit_params.items()}
-        on_landmarks = self.rank is not None
-        fit_best(best, run, record, X, y, fit_params, on_landmarks, self.exact_refit, budget)
+        params = {prefix + name: value for name, value in scoring.fit_params.items()}
+        X, y, on_landmarks = scoring.X, scoring.y, self.rank is not None
+        with around(best):
+            fit_best(best, run, record, X, y, params, on_landmarks, self.exact_refit, budget)
         self.calibration_, self.probability_cut_ = calibrate(best, run, record, threshold)
         if threshold is not None:
             best = with_threshold(best, threshold)
@@ -131,6 +130,53 @@ class Outcome(Calibrated, Estimated, Shown):
         self.refit_time_ = time.perf_counter() - clock
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
+
+    def _so_far(self, log: Log) -> dict[str, Any] | None:
+        """Return what predicts of a search that would end now, None if nothing does.
+
+        That takes a refit, unless it was asked for before.
+        """
+        scored = [record for record in log.records if record.folds and record.succeeded]
+        if not self.refit or not scored:
+            return None
+        best = log.selection.best_record(scored)
+        if log.latest is None or log.latest[0] is not best:
+            ended, scorers = copy(self), log.scoring.scorer
+            named = isinstance(scorers, _MultimetricScorer)
+            ended.scorer_ = scorers._scorers if named else scorers
+            ended.multimetric_ = isinstance((best.folds or [])[0]["test_scores"], dict)
+            ended.best_params_, ended.best_score_ = log.params(best), best.score
+            ended._refit(log, best, Budget())
+            names = (
+                "scorer_", "multimetric_", "best_params_", "best_score_", "best_estimator_",
+                "calibration_", "probability_cut_", "refit_time_", "feature_names_in_",
+            )  # fmt: skip
+            log.latest = best, {name: vars(ended)[name] for name in names if name in vars(ended)}
+        return log.latest[1]
+
+    def _summary(self, log: Log) -> list[str]:
+        """Return four lines on what a search has found, and how."""
+        looks = sum(record.look for record in log.records)
+        best = "no best point, as refit=False"
+        if hasattr(self, "best_params_"):
+            score = f"best score {self.best_score_:.5g}" if hasattr(self, "best_score_") else "best"
+            best = f"{score} at {spelt(self.best_params_)}"
+        n_all = len(self.cv_results_["params"])
+        fewer = len(log.records) - looks - n_all
+        n_rows = int(np.max(self.cv_results_["n_samples"]))
+        parts = {name: of for name, of in self.seconds_.items() if of > 0.05}
+        spent = ", ".join(f"{name} {in_seconds(of)}" for name, of in parts.items())
+        took = f"search {in_seconds(sum(self.seconds_.values()))}" + (
+            f" ({spent})" if spent else ""
+        )
+        if self.refit:
+            took += f", refit {in_seconds(self.refit_time_)}"
+        return [
+            best,
+            f"{n_all} evaluations on {n_rows} rows, {fewer} on fewer, {looks} rough looks",
+            took,
+            f"the search {log.ending}",
+        ]
 
     def _warn_of(self, run: Run, best: Record) -> None:
         """Warn of a best point that sits on a bound, or whose machines are not fully trained."""

@@ -51,12 +51,12 @@ class Record:
 
     def to_json(self) -> str:
         """Return one line that `from_json` reads."""
-        return json.dumps({name: _plain(getattr(self, name)) for name in WRITTEN}, allow_nan=False)
+        return json.dumps({name: plain(getattr(self, name)) for name in WRITTEN}, allow_nan=False)
 
     @classmethod
     def from_json(cls, line: str) -> Record:
         """Return what was written; caches are empty."""
-        found = {name: _read(value) for name, value in json.loads(line).items()}
+        found = {name: read(value) for name, value in json.loads(line).items()}
         for name in ("theta", "gradient"):
             if found[name] is not None:
                 found[name] = np.array(found[name], dtype=float)
@@ -66,12 +66,12 @@ class Record:
 WRITTEN = [f.name for f in fields(Record) if f.name not in ("state", "outputs")]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value as JSON has it; numbers that it does not have, by their names."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: plain(one) for name, one in value.items()}
     if isinstance(value, (list, np.ndarray)):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
@@ -79,14 +79,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _read(value: Any) -> Any:
+def read(value: Any) -> Any:
+    """Return what `plain` was made of, arrays as lists."""
     if isinstance(value, list):
-        return [_read(one) for one in value]
+        return [read(one) for one in value]
     if not isinstance(value, dict):
         return value
     if list(value) == ["number"]:
         return float(value["number"])
-    return {name: _read(one) for name, one in value.items()}
+    return {name: read(one) for name, one in value.items()}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from .._core.budget import Budget, Workers
 from .._core.constraints import constrained
@@ -33,27 +32,31 @@ def run(
     `asked` has the arguments of the search.  Returns the budget, and where the time went.
     """
     budget, workers = Budget(asked.time_budget), Workers(asked.n_jobs)
-    rng = check_random_state(asked.random_state)
+    rng = log.saved.generator(asked.random_state)
     seed = rng.randint(np.iinfo(np.int32).max)
+    log.tasks.begin(budget, len(plans))
     try:
-        for plan in plans:
+        for number, plan in enumerate(plans):
             if log.succeeded and budget.expired():
                 break
-            prepared = _prepared(asked, plan, splits, log, workers, seed)
-            if prepared is not None and not isinstance(plan, Refused):
-                _tune(asked, plan, prepared, weight, budget, log, rng)
-                if len(plans) > 1:
-                    prepared.problem.release()
+            with log.tasks.combination(number):
+                prepared = _prepared(asked, plan, splits, log, workers, seed)
+                if prepared is not None and not isinstance(plan, Refused):
+                    _tune(asked, plan, prepared, weight, budget, log, rng)
+                    if len(plans) > 1:
+                        prepared.problem.release()
         while not log.is_settled(best := log.best()) and not budget.expired():
             log.settle(best, budget)
         early = f"reached time_budget={asked.time_budget}" if budget.expired() else None
+        early = "was stopped by a callback" if log.tasks.stopped else early
     except KeyboardInterrupt:
         if not log.records:
             raise
         early = "was interrupted"
     if (best := log.best()).look:  # nothing was trained to the end: one point is, all the same
         log.settle(best, Budget())
-    if early is not None:
+    log.ending = early or _ending(asked, log)
+    if early is not None and not log.tasks.stopped:  # who has asked for it need not be warned
         _warn_early(early, log.best(), len(log.scoring.y))
     return budget, workers.clock.seconds
 
@@ -107,9 +110,13 @@ def _tune(
         tol=asked.tol,
         rng=rng,
         rate=log.rater(prepared),
+        memory=log.saved.memory(len(log.runs) - 1),
+        watch=log.tasks,
     )
+    method = one.method(asked, prepared.targets)
+    log.tasks.expect(method, objective)
     with suppress(SearchEnded):
-        found.curve = one.method(asked, prepared.targets).search(objective)
+        found.curve = method.search(objective)
     if not log.succeeded and budget.expired():
         glance(objective)
     if not budget.expired() and not any(log.run_of(r) is found for r in log.records):
@@ -129,6 +136,14 @@ def _record(
             budget.reserve(a_fold * more**prepared.problem.growth)
 
     return record
+
+
+def _ending(asked: Any, log: Log) -> str:
+    """Return how a search has ended that nobody has stopped."""
+    made = [run.objective.evaluations_on_all for run in log.runs if run.objective is not None]
+    if any(count >= asked.max_evals for count in made):
+        return f"made max_evals={asked.max_evals} evaluations"
+    return "came to its end"
 
 
 def _warn_early(why: str, best: Record, n_rows: int) -> None:

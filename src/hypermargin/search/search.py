@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,21 +22,26 @@ from sklearn.utils.validation import (
 )
 
 from .._core.budget import one_blas_thread
-from ..adapters.folds import draw_folds
+from ..adapters.folds import Split, draw_folds
 from ..adapters.input import canonical
 from ..methods import Method, read_method
+from .checkpoint import opened
 from .combinations import (
     Combination,
     answer_otherwise,
     check_landmarks,
     read_combinations,
 )
+from .display import make_display
+from .fingerprint import fingerprint
 from .log import Log
 from .outcome import Outcome
-from .plans import descends, make_plans
-from .records import Selection
+from .plans import Plan, descends, make_plans
+from .progress import Progress
+from .records import Record, Selection
 from .run import run
 from .scoring import Scoring
+from .tasks import Tasks
 
 
 class GradientSearchCV(Outcome):
@@ -83,7 +90,9 @@ ends in one of them
     cv : int, splitter or iterable, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`.  Folds are drawn once.
     verbose : int, default=0
-        Above 0, a line is printed for every evaluation; above 2, also one for each of its folds.
+        1 shows a live line in a terminal (by rich, if it is installed), elsewhere it prints a line
+        for every stage; 2 prints a line for every evaluation; above 2, there is also one for each
+        of its folds.  At the end there is a summary of four lines.
     error_score : "raise" or numeric, default=np.nan
         Score of a point that cannot be evaluated.
     return_train_score : bool, default=False
@@ -155,6 +164,12 @@ ends in one of them
         logarithm of C.  A name of what has an entry for each group or class stands for all that are
         tuned, ``"group_cost['b']"`` for one.  Without names columns are all hyperparameters, in the
         order of `space`.  For "gradient", "grid", "random", "penalty" and "mpec".
+    checkpoint : str or path, default=None
+        A file to which every finished evaluation is written at once.  The same call again goes on
+        from there: what the file knows is not evaluated again, and the result is that of a search
+        that was never stopped.  What limits the effort (`time_budget`, `max_evals`, `n_jobs`) may
+        be another one; a file of other data, folds, spaces or settings is refused.  See
+        docs/progress.md.
     param_grid : dict or list of dicts, default=None
         Another name of `space`, the one that :class:`~sklearn.model_selection.GridSearchCV` has.
     pre_dispatch : int or str, default="2*n_jobs"
@@ -191,6 +206,10 @@ ends in one of them
     seconds_ : dict
         Where the time of the search went: look, rows (of the kernel matrix), train, outputs,
         adjoint and rest.
+    progress_ : dict
+        How far the search is, for callbacks to read while it runs: `stage`, `n_looks`,
+        `n_evaluations`, `best_score`, `best_objective`, `best_params`, `seconds`, and
+        `seconds_left` (None where that cannot be said).
     forecast_ : dict
         What the search expected before it began on all rows: the `seconds` that it would take from
         there, without the refit, and the `memory` in bytes, as read off evaluations on `n_samples`
@@ -241,6 +260,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         "method": [str, Method],
         "optimiser": [str, callable],
         "constraints": [dict, list, tuple, LinearConstraint, None],
+        "checkpoint": [str, PathLike, None],
     }
 
     def __init__(
@@ -267,6 +287,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         method: str | Method = "auto",
         optimiser: Any = "auto",
         constraints: Any = None,
+        checkpoint: Any = None,
         param_grid: Any = None,
         pre_dispatch: Any = "2*n_jobs",
     ):
@@ -277,8 +298,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         )  # fmt: skip
         self.space = space
         self.random_state = random_state
-        self.max_evals = max_evals
-        self.tol = tol
+        self.max_evals, self.tol = max_evals, tol
         self.time_budget = time_budget
         self.memory_limit = memory_limit
         self.rank = rank
@@ -287,7 +307,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.pooled = pooled
         self.method = method
         self.optimiser = optimiser
-        self.constraints = constraints
+        self.constraints, self.checkpoint = constraints, checkpoint
         self.param_grid = param_grid
 
     @_fit_context(prefer_skip_nested_validation=False)
@@ -337,24 +357,48 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.return_train_score,
             answer_otherwise(usable, scorers),
         )
-        by_loss = self.criterion is not None and self.scoring is None
-        # grids and Chu et al. take the first of equal scores
-        first = method is not None and method.takes_first
-        first = first or not any(descends(plan) for plan in plans)
-        selection = Selection(by_loss, first)
-        log = Log(scoring, self._leading_metric(scorers), self.verbose, selection)
+        selection = self._selection(method, plans)
+        parts = partial(fingerprint, self, self._given_space(), splits, scoring)
+        progress = Progress(make_display(self.verbose), selection, len(plans))
+        try:
+            tasks = Tasks(self, X, y, params, progress)
+            self.progress_ = progress.told
+            with opened(self.checkpoint, parts) as saved:
+                log = Log(scoring, self._leading_metric(scorers), selection, saved, tasks)
+                best = self._search(plans, weight, splits, log, refit_metric)
+            self._keep_outputs(log, best, routed.splitter.split.get("groups"))
+            tasks.root.end()
+        finally:
+            progress.display.close()
+        return self
+
+    def _search(
+        self, plans: list[Plan], weight: np.ndarray, splits: list[Split], log: Log, metric: str
+    ) -> Record | None:
+        """Search, and refit the best point; return it, if there is one."""
+        scoring, tasks = log.scoring, log.tasks
+        tasks.attributes = partial(self._so_far, log)
         with one_blas_thread():
             budget, seconds = run(self, plans, weight, splits, log)
-        best = self._publish(log, scorers, refit_metric, len(splits))
+        best = self._publish(log, scoring.scorer, metric, len(splits))
         self.seconds_ = seconds
-        self._keep_outputs(log, best, routed.splitter.split.get("groups"))
+        tasks.end_search()
         try:
             if self.refit:
                 assert best is not None
-                self._refit(log.run_of(best), best, X, y, routed.estimator.fit, budget.rest())
+                self._refit(log, best, budget.rest(), tasks.refit)
+                tasks.end_refit()
         finally:
             log.release()
-        return self
+        tasks.progress.end_all(partial(self._summary, log))
+        return best
+
+    def _selection(self, method: Method | None, plans: list[Plan]) -> Selection:
+        """Return which point is the best."""
+        # grids and Chu et al. take the first of equal scores
+        first = method is not None and method.takes_first
+        first = first or not any(descends(plan) for plan in plans)
+        return Selection(self.criterion is not None and self.scoring is None, first)
 
     def _given_space(self) -> Any:
         """Return the space, by whichever of its two names it was given."""

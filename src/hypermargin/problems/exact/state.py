@@ -34,11 +34,11 @@ class WarmStart:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
 class State(Mapping[tuple[int, int], WarmStart]):
     """Where all machines ended, by number of the design and of the column."""
 
-    def __init__(self, designs: dict[int, WarmStart]):
-        self.designs = designs
+    designs: dict[int, WarmStart]
 
     def __getitem__(self, key: tuple[int, int]) -> WarmStart:
         return self.designs[key[0]].column(key[1])

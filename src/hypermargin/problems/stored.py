@@ -1,0 +1,86 @@
+"""Evaluations as values that JSON has, and back: what a search needs of one after it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .._core.packing import Packer, unpack
+from .base import Evaluation, Problem, gone
+from .exact.state import State, WarmStart
+from .landmarks.problem import LandmarkStart
+from .linear.part import Start
+from .linear.problem import LinearEvaluation
+
+KINDS: dict[str, Callable[..., Any]] = {
+    kind.__name__: kind for kind in (State, WarmStart, LandmarkStart, Start)
+}
+
+
+@dataclass
+class Answers:
+    """What an evaluation has said when it was asked for derivatives."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation, whose answers are noted from now on."""
+        noted: dict[str, Any] = {"pullback": self._noting("pullback", evaluation.pullback)}
+        if isinstance(evaluation, LinearEvaluation):
+            noted["rates"] = self._noting("rates", evaluation.rates)
+        return replace(evaluation, **noted)
+
+    def _noting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*args: Any) -> Any:
+            self.given[name] = answer = function(*args)
+            return answer
+
+        return ask
+
+    def again(self, name: str, error: str | None) -> Callable[..., Any]:
+        """Return a function that gives an answer once more, or fails as it did."""
+
+        def answer(*_: Any) -> Any:
+            if name not in self.given:
+                raise FloatingPointError(error)
+            return self.given[name]
+
+        return answer
+
+
+def pack_evaluation(evaluation: Evaluation, answers: Answers, rough: bool) -> dict[str, Any]:
+    """Return an evaluation and its answers; where machines end after a look is not kept."""
+    packer = Packer()
+    found = {
+        "outputs": packer.pack(evaluation.outputs),
+        "state": packer.pack(None if rough else evaluation.state),
+        "answers": packer.pack(answers.given),
+        "converged": bool(evaluation.converged),
+    }
+    if isinstance(evaluation, LinearEvaluation):
+        found["still"] = bool(evaluation.still)
+    return {**found, "arrays": packer.arrays}
+
+
+def unpack_evaluation(
+    found: Mapping[str, Any], problem: Problem, rows: np.ndarray | None, error: str | None
+) -> Evaluation:
+    """Return the evaluation that was packed, of a problem on some of its rows."""
+
+    def read(name: str) -> Any:
+        return unpack(found[name], found["arrays"], KINDS)
+
+    tests = [fold.test for fold in problem.folds]
+    tests = tests if rows is None else [test[rows[test]] for test in tests]
+    answers = Answers(read("answers"))
+    parts = (
+        read("outputs"), tests, answers.again("pullback", error), gone, read("state"),
+        found["converged"],
+    )  # fmt: skip
+    if "still" not in found:
+        return Evaluation(*parts)
+    rates = answers.again("rates", error)
+    return LinearEvaluation(*parts, rates=rates, still=found["still"])
