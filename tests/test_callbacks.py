@@ -1,5 +1,8 @@
 """Callbacks of scikit-learn 1.9: what is called when, with what, and what an answer does."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import sklearn
@@ -296,6 +299,17 @@ def test_models_are_fitted_for_those_who_ask_only(binary, monkeypatch):
 
     quick(svc(), C_GAMMA, max_evals=3).set_callbacks(Asks()).fit(*binary)
     assert fits
+
+
+def test_the_page_on_progress_runs(binary, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = binary
+    names = {"X": X, "y": y}
+    page = Path(__file__).parent.parent / "docs" / "progress.md"
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+        exec(block, names)
+    assert names["search"].best_score_ > 0.5
+    assert (tmp_path / "search.jsonl").exists()
 
 
 def test_a_model_of_the_search_so_far_can_be_used(binary):

@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 from hypermargin import GradientSearchCV, KernelSVC
-from hypermargin._core.packing import Packer, decoded, encoded, unpack
+from hypermargin._core.packing import Packer, Unpacker
 from hypermargin.methods import METHODS, BilevelSgd, SgdDcd
 from hypermargin.problems.exact.problem import CrossValidation
 from hypermargin.problems.landmarks.problem import LowRankCrossValidation
@@ -349,22 +349,33 @@ def test_a_full_disk_does_not_end_a_search(binary, tmp_path, monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
 @pytest.mark.parametrize("distinct", [1, 2, 5, 10_000])
 def test_arrays_are_kept_to_their_last_bit(dtype, distinct):
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=distinct).astype(dtype)
-    for shape in ((0,), (), (7,), (3, 500), (40, 60)):
+    rng, packer = np.random.default_rng(0), Packer()
+    values, arrays = rng.normal(size=distinct).astype(dtype), []
+    for shape in ((0,), (), (7,), (3, 500), (90, 60)):
         array = values[rng.integers(0, distinct, size=shape)]
-        array = np.asarray(np.where(rng.uniform(size=shape) < 0.1, 3, array), dtype=dtype)
-        found = decoded(json.loads(json.dumps(encoded(array))))
+        array = np.where(rng.uniform(size=shape) < 0.1, rng.normal(size=shape), array)
+        arrays.append(np.asarray(array, dtype=dtype))
+    packed = json.loads(json.dumps([packer.pack(arrays), packer.arrays]))
+    for found, array in zip(
+        Unpacker(packed[1], packer.text, {}).read(packed[0]), arrays, strict=True
+    ):
         assert found.dtype == array.dtype
         assert_array_equal(found, array, strict=True)
-    assert np.signbit(decoded(encoded(np.full(600, -0.0)))).all()
+
+
+def test_signs_of_zero_are_kept():
+    packer = Packer()
+    found = Unpacker(packer.arrays, packer.text, {}).read(packer.pack(-0.0))
+    assert np.signbit(found)
+    packed = packer.pack(np.full(9000, -0.0))
+    assert np.signbit(Unpacker(packer.arrays, packer.text, {}).read(packed)).all()
 
 
 def test_what_holds_arrays_is_kept():
     array, packer = np.arange(5.0), Packer()
     value = {(0, 1): [array, array.T, None], "a": (np.nan, np.inf, 1, "text", np.float32(0.1))}
     packed = json.loads(json.dumps(packer.pack(value)))
-    found = unpack(packed, packer.arrays, {})
+    found = Unpacker(packer.arrays, packer.text, {}).read(packed)
     assert found[0, 1][0] is not array
     assert_array_equal(found[0, 1][0], array)
     assert found[0, 1][2] is None

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
-SAMPLE = 256  # entries of an array that show whether some values are common in it
+LONG = 4096  # entries of an array that is worth a closer look
+SAMPLE = 64  # of them, which show whether some values are common
 COMMON = 8  # values that are coded, at most
 OTHER = 255  # the code of an entry that is none of them
 
 
 class Packer:
-    """Packs values; an array that is met twice is written once."""
+    """Packs values; an array that is met twice is written once.
+
+    Arrays follow each other in one text, and `arrays` says what they are: type, shape, and of those
+    that are coded the numbers of common values and of other entries.
+    """
 
     def __init__(self) -> None:
-        self.arrays: list[dict[str, Any]] = []
+        self.arrays: list[list[Any]] = []
         self._known: dict[int, tuple[int, np.ndarray]] = {}  # holds them, so that ids stay theirs
+        self._parts: list[bytes] = []
 
     def pack(self, value: Any) -> Any:
-        """Return what `unpack` reads."""
+        """Return what an `Unpacker` reads."""
         if isinstance(value, np.ndarray):
             return {"array": self._number(value)}
+        if value is None or isinstance(value, (str, int)):
+            return value
+        if type(value) is float:
+            return value if isfinite(value) else {"number": str(value)}
         if isinstance(value, np.generic):
             return {"scalar": self._number(np.asarray(value))}
         if is_dataclass(value) and not isinstance(value, type):
@@ -34,94 +46,95 @@ class Packer:
             return {"dict": [[self.pack(name), self.pack(one)] for name, one in value.items()]}
         if isinstance(value, tuple):
             return {"tuple": [self.pack(one) for one in value]}
-        if isinstance(value, list):
-            return [self.pack(one) for one in value]
-        if isinstance(value, float) and not np.isfinite(value):
-            return {"number": str(value)}
-        return value
+        assert isinstance(value, list), type(value)
+        return [self.pack(one) for one in value]
+
+    @property
+    def text(self) -> bytes:
+        """All arrays, in letters that JSON takes as they are."""
+        return b2a_base64(b"".join(self._parts), newline=False)
 
     def _number(self, array: np.ndarray) -> int:
         if id(array) not in self._known:
             self._known[id(array)] = len(self.arrays), array
-            self.arrays.append(encoded(array))
+            self._add(array)
         return self._known[id(array)][0]
 
+    def _add(self, array: np.ndarray) -> None:
+        """Add an array.
 
-def unpack(
-    value: Any, arrays: list[dict[str, Any]], kinds: Mapping[str, Callable[..., Any]]
-) -> Any:
-    """Return what was packed; `kinds` are the dataclasses that may be among it, by name."""
-    known: dict[int, np.ndarray] = {}
+        Coefficients of machines are mostly zero or at a bound, and bounds are few: where some
+        values are common, entries are codes of one byte, and the others follow.
+        """
+        about: list[Any] = [array.dtype.str, list(array.shape)]
+        self.arrays.append(about)
+        if array.size < LONG or array.itemsize not in (4, 8):
+            self._parts.append(array.tobytes())
+            return
+        flat = np.ascontiguousarray(array).reshape(-1)
+        bits = flat.view(f"u{flat.itemsize}")
+        common = _common(bits)
+        if not common:
+            self._parts.append(flat.tobytes())
+            return
+        codes = np.full(len(bits), OTHER, dtype=np.uint8)
+        for code, value in enumerate(common):  # no masks: these take three times as long
+            codes -= (bits == bits.dtype.type(value)).view(np.uint8) * np.uint8(OTHER - code)
+        others = flat[codes == OTHER]
+        about += [len(common), len(others)]
+        self._parts += [np.array(common, bits.dtype).tobytes(), codes.tobytes(), others.tobytes()]
 
-    def read(value: Any) -> Any:
+
+class Unpacker:
+    """Reads what was packed; `kinds` are the dataclasses that may be among it, by name."""
+
+    def __init__(
+        self, arrays: list[list[Any]], text: str | bytes, kinds: Mapping[str, Callable[..., Any]]
+    ):
+        self.kinds, self._arrays = kinds, []
+        data, at = a2b_base64(text), 0
+
+        def take(dtype: Any, count: int) -> np.ndarray:
+            nonlocal at
+            start, at = at, at + count * np.dtype(dtype).itemsize
+            return np.frombuffer(data, dtype, count, start)
+
+        for dtype, shape, *coded in arrays:
+            count = int(np.prod(shape))
+            if not coded:
+                found = take(dtype, count).copy()
+            else:
+                values = np.zeros(OTHER + 1, dtype)
+                values[: coded[0]] = take(dtype, coded[0])
+                codes = take(np.uint8, count)
+                found = values[codes]
+                found[codes == OTHER] = take(dtype, coded[1])
+            self._arrays.append(found.reshape(shape))
+
+    def read(self, value: Any) -> Any:
+        """Return what was packed."""
         if isinstance(value, list):
-            return [read(one) for one in value]
+            return [self.read(one) for one in value]
         if not isinstance(value, dict):
             return value
         match list(value):
             case ["array"]:
-                number = value["array"]
-                if number not in known:
-                    known[number] = decoded(arrays[number])
-                return known[number]
+                return self._arrays[value["array"]]
             case ["scalar"]:
-                return decoded(arrays[value["scalar"]])[()]
+                return self._arrays[value["scalar"]][()]
             case ["kind", "fields"]:
-                parts = {name: read(one) for name, one in value["fields"].items()}
-                return kinds[value["kind"]](**parts)
+                parts = {name: self.read(one) for name, one in value["fields"].items()}
+                return self.kinds[value["kind"]](**parts)
             case ["dict"]:
-                return {read(name): read(one) for name, one in value["dict"]}
+                return {self.read(name): self.read(one) for name, one in value["dict"]}
             case ["tuple"]:
-                return tuple(read(one) for one in value["tuple"])
+                return tuple(self.read(one) for one in value["tuple"])
             case _:
                 return float(value["number"])
 
-    return read(value)
 
-
-def encoded(array: np.ndarray) -> dict[str, Any]:
-    """Return an array as text.
-
-    Coefficients of machines are mostly zero or at a bound, and bounds are few: where some values
-    are common, entries are codes of one byte, and the others follow.
-    """
-    flat = np.ascontiguousarray(array).reshape(-1)
-    found: dict[str, Any] = {"shape": list(array.shape), "dtype": array.dtype.str}
-    bits = flat.view(f"u{flat.itemsize}") if flat.itemsize in (4, 8) else flat
-    common = _common(bits) if flat.itemsize in (4, 8) else bits[:0]
-    if not len(common):
-        return {**found, "data": _text(flat)}
-    codes = np.full(len(bits), OTHER, dtype=np.uint8)
-    for code, value in enumerate(common):
-        codes[bits == value] = code
-    others = flat[codes == OTHER]
-    return {**found, "codes": _text(codes), "common": _text(common), "data": _text(others)}
-
-
-def decoded(found: Mapping[str, Any]) -> np.ndarray:
-    """Return the array of a text."""
-    dtype = np.dtype(found["dtype"])
-    data = np.frombuffer(a2b_base64(found["data"]), dtype=dtype)
-    if "codes" in found:
-        codes = np.frombuffer(a2b_base64(found["codes"]), dtype=np.uint8)
-        values = np.zeros(OTHER + 1, dtype=dtype)
-        common = np.frombuffer(a2b_base64(found["common"]), dtype=dtype)
-        values[: len(common)] = common
-        rest, data = data, values[codes]
-        data[codes == OTHER] = rest
-    return data.reshape(found["shape"]).copy()
-
-
-def _common(bits: np.ndarray) -> np.ndarray:
+def _common(bits: np.ndarray) -> list[int]:
     """Return values that half of the entries have, as far as a sample tells; none if there are."""
-    if len(bits) < SAMPLE:
-        return bits[:0]
-    sample = bits[:: len(bits) // SAMPLE]
-    values, counts = np.unique(sample, return_counts=True)
-    most = np.argsort(-counts, kind="stable")[:COMMON]
-    most = most[counts[most] > len(sample) // 32]
-    return values[most] if 2 * counts[most].sum() > len(sample) else bits[:0]
-
-
-def _text(array: np.ndarray) -> str:
-    return b2a_base64(array.tobytes(), newline=False).decode("ascii")
+    sample = bits[:: len(bits) // SAMPLE].tolist()
+    most = [pair for pair in Counter(sample).most_common(COMMON) if pair[1] > len(sample) // 32]
+    return [value for value, _ in most] if 2 * sum(n for _, n in most) > len(sample) else []

@@ -37,8 +37,10 @@ class Memo:
         """Return the evaluation, as it is remembered or else as it is trained."""
         return train()
 
-    def keep(self, visit: Any, folds: list[dict[str, Any]] | None = None) -> None:
-        """Remember a visit, and the scores of its folds."""
+    def keep(
+        self, visit: Any, folds: list[dict[str, Any]] | None = None, state: bool = False
+    ) -> None:
+        """Remember a visit, with the scores of its folds and where machines ended, or without."""
 
 
 class Memory:

@@ -49,6 +49,7 @@ class Visit:
     final: bool  # whether machines are trained as far as they ever will be
     error: Exception | None = None
     memo: Memo = NOT_KEPT
+    spare: bool = False  # whether nothing on these rows will start from where machines ended
 
 
 class Objective:
@@ -250,9 +251,18 @@ class Level:
         return self._known[key]
 
     def visit(
-        self, theta: np.ndarray, tol: float, warm: Any, gradient: Gradient | None, **how: Any
+        self,
+        theta: np.ndarray,
+        tol: float,
+        warm: Any,
+        gradient: Gradient | None,
+        shown: bool = True,
+        **how: Any,
     ) -> Visit:
-        """Evaluate a point, and record it; `how` is for the problem."""
+        """Evaluate a point, and record it; `how` is for the problem.
+
+        A visit that is not `shown` to anyone else is a start for others only if it is the best.
+        """
         whole = self.objective
         if self.rows is None and whole.evaluations_on_all >= whole.max_evals:
             raise SearchEnded
@@ -260,13 +270,15 @@ class Level:
             visit = self._measure(theta, tol, whole.budget, warm, gradient, **how)
             whole.evaluations_on_all += self.rows is None
             self._take(visit)
+            if not shown and not self._is_best(visit):
+                visit = replace(visit, spare=True)
             self._note(visit)
         return visit
 
     def _take(self, visit: Visit) -> None:
         """Note what an evaluation took."""
         self.taken.seconds.append(visit.seconds)
-        if visit.evaluation is not None:
+        if visit.evaluation is not None and visit.evaluation.state is not None:
             self.taken.support.append(n_support(visit.evaluation.state))
 
     def settle(self, theta: np.ndarray, budget: Budget) -> Visit:
@@ -281,7 +293,11 @@ class Level:
 
     def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         space = self.objective.space
-        visit = self.visit(theta, self.tol, self.state, lambda found, delta: found.pullback(delta))
+
+        def pull(found: Evaluation, delta: Sequence[np.ndarray]) -> Params:
+            return found.pullback(delta)
+
+        visit = self.visit(theta, self.tol, self.state, pull, shown=False)
         if visit.gradient is None:
             return FAILED, np.zeros(len(theta))
         gradient = space.pull(visit.params, visit.gradient)
@@ -302,11 +318,15 @@ class Level:
         slope = self.objective.space.lean * np.sqrt(500.0 / self.n_rows)
         return float(np.exp(slope @ theta)), slope
 
+    def _is_best(self, visit: Visit) -> bool:
+        best = self.best
+        return bool(np.isfinite(visit.value)) and (best is None or visit.value < best.value)
+
     def _note(self, visit: Visit) -> None:
         """Record a visit, and start from it in future if it is the best."""
         self.objective._visited.add(visit.theta.tobytes())
         self.objective.record(visit)
-        if np.isfinite(visit.value) and (self.best is None or visit.value < self.best.value):
+        if self._is_best(visit):
             self.best = replace(visit, evaluation=None)  # an evaluation holds a kernel matrix
             if visit.evaluation is not None and not visit.rough:
                 self.state = visit.evaluation.state

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.packing import Packer, unpack
+from .._core.packing import Packer, Unpacker
 from .base import Evaluation, Problem, gone
 from .exact.state import State, WarmStart
 from .landmarks.problem import LandmarkStart
@@ -51,33 +51,37 @@ class Answers:
         return answer
 
 
-def pack_evaluation(evaluation: Evaluation, answers: Answers, rough: bool) -> dict[str, Any]:
-    """Return an evaluation and its answers; where machines end after a look is not kept."""
-    packer = Packer()
+def pack_evaluation(
+    evaluation: Evaluation, answers: Answers, state: bool, packer: Packer
+) -> dict[str, Any]:
+    """Return an evaluation and its answers, with where its machines ended or without."""
+    outputs = evaluation.outputs
     found = {
-        "outputs": packer.pack(evaluation.outputs),
-        "state": packer.pack(None if rough else evaluation.state),
+        "outputs": packer.pack(np.concatenate(outputs) if len(outputs) > 1 else outputs[0]),
+        "state": packer.pack(evaluation.state if state else None),
         "answers": packer.pack(answers.given),
         "converged": bool(evaluation.converged),
     }
     if isinstance(evaluation, LinearEvaluation):
         found["still"] = bool(evaluation.still)
-    return {**found, "arrays": packer.arrays}
+    return found
 
 
 def unpack_evaluation(
-    found: Mapping[str, Any], problem: Problem, rows: np.ndarray | None, error: str | None
+    found: Mapping[str, Any],
+    unpacker: Unpacker,
+    problem: Problem,
+    rows: np.ndarray | None,
+    error: str | None,
 ) -> Evaluation:
     """Return the evaluation that was packed, of a problem on some of its rows."""
-
-    def read(name: str) -> Any:
-        return unpack(found[name], found["arrays"], KINDS)
-
     tests = [fold.test for fold in problem.folds]
     tests = tests if rows is None else [test[rows[test]] for test in tests]
-    answers = Answers(read("answers"))
+    answers = Answers(unpacker.read(found["answers"]))
+    ends = np.cumsum([len(test) for test in tests])[:-1]
+    outputs = [part.copy() for part in np.split(unpacker.read(found["outputs"]), ends)]
     parts = (
-        read("outputs"), tests, answers.again("pullback", error), gone, read("state"),
+        outputs, tests, answers.again("pullback", error), gone, unpacker.read(found["state"]),
         found["converged"],
     )  # fmt: skip
     if "still" not in found:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._core.packing import Packer, decoded, encoded, unpack
+from .._core.packing import Packer, Unpacker
 from .._core.warn import warn
 from ..methods.memory import Memo, Memory, Question
 from ..problems.base import Evaluation, Problem
@@ -38,6 +38,7 @@ T = TypeVar("T")
 FORMAT = 1
 MARK = {"hypermargin": "checkpoint", "format": FORMAT}
 BEGINNING = b'{"hypermargin": "checkpoint", '  # of every such file
+ENCODER = json.JSONEncoder(allow_nan=False)
 NEAR = 1e-9  # relative difference of points that are the same, but for rounding
 
 
@@ -95,18 +96,26 @@ class Checkpoint(NoCheckpoint):
         if isinstance(random_state, (int, np.integer)):
             return rng
         if self._random is None:
-            kind, keys, *rest = rng.get_state()
-            self._random = [kind, encoded(np.asarray(keys)), *rest]
-            self.append({"random": self._random})
+            packer = Packer()
+            self._random = {"random": packer.pack(rng.get_state())}
+            self.append(self._random, packer)
             return rng
-        kind, keys, *rest = self._random
         found = np.random.RandomState()
-        found.set_state((kind, decoded(keys), *rest))
+        found.set_state(unpacker_of(self._random).read(self._random["random"]))
         return found
 
-    def append(self, line: dict[str, Any]) -> None:
-        """Write a line; a kill after that does not lose it.  A full disk ends no search."""
-        data = json.dumps(line, allow_nan=False).encode() + b"\n"
+    def append(self, line: dict[str, Any], packer: Packer | None = None) -> None:
+        """Write a line, with what was packed; a kill after that does not lose it.
+
+        A full disk ends no search.
+        """
+        if packer is not None:
+            line = {**line, "arrays": packer.arrays}
+        text = ENCODER.encode(line).encode()
+        if packer is None:
+            data = text + b"\n"
+        else:
+            data = b"".join([text[:-1], b', "data": "', packer.text, b'"}\n'])
         with self._lock:
             if self._file is None:
                 return
@@ -194,7 +203,7 @@ class Checkpoint(NoCheckpoint):
     def _note(self, start: int, line: dict[str, Any]) -> None:
         """Note where a line is, by what it answers."""
         if "random" in line:
-            self._random = line["random"]
+            self._random = line
             return
         theta = np.array(line.get("theta", []), dtype=float)
         self._known[line["at"], theta.tobytes()].append(start)
@@ -208,7 +217,7 @@ class Checkpoint(NoCheckpoint):
         self._torn, done = True, 0
         os.lseek(self._file, self._end, os.SEEK_SET)
         while done < len(data):
-            done += os.write(self._file, data[done:])
+            done += os.write(self._file, data[done:] if done else data)
         self._end, self._torn = self._end + len(data), False
 
 
@@ -254,10 +263,9 @@ class _Kept(Memory):
         key = f"{self.combination}, {name}"
         found = self.checkpoint.recall(key)
         if found is not None:
-            return unpack(found["value"], found["arrays"], KINDS)
+            return unpacker_of(found).read(found["value"])
         value, packer = make(), Packer()
-        packed = packer.pack(value)
-        self.checkpoint.append({"at": key, "value": packed, "arrays": packer.arrays})
+        self.checkpoint.append({"at": key, "value": packer.pack(value)}, packer)
         return value
 
 
@@ -272,7 +280,9 @@ class _Recalled(Memo):
         found, error = self._found, self._found["error"]
         if found["evaluation"] is None:
             raise FloatingPointError(error)
-        kept = unpack_evaluation(found["evaluation"], self._problem, self._rows, error)
+        kept = unpack_evaluation(
+            found["evaluation"], unpacker_of(found), self._problem, self._rows, error
+        )
         self._found = {}  # it holds all arrays as text
         return kept
 
@@ -286,10 +296,12 @@ class _New(Memo):
     def evaluation(self, train: Callable[[], Evaluation]) -> Evaluation:
         return self._answers.of(train())
 
-    def keep(self, visit: Any, folds: list[dict[str, Any]] | None = None) -> None:
-        packed = None
+    def keep(
+        self, visit: Any, folds: list[dict[str, Any]] | None = None, state: bool = False
+    ) -> None:
+        packed, packer = None, Packer()
         if visit.evaluation is not None:
-            packed = pack_evaluation(visit.evaluation, self._answers, visit.rough)
+            packed = pack_evaluation(visit.evaluation, self._answers, state, packer)
         self._answers = Answers()
         line = {
             **self._line,
@@ -300,7 +312,12 @@ class _New(Memo):
             "folds": plain(folds),
             "evaluation": packed,
         }
-        self._checkpoint.append(line)
+        self._checkpoint.append(line, packer)
+
+
+def unpacker_of(line: dict[str, Any]) -> Unpacker:
+    """Return what reads the arrays of a line."""
+    return Unpacker(line["arrays"], line["data"], KINDS)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ import numpy as np
 from .records import Record
 
 EVERY = 0.1  # seconds between two drawings of a line
+TICK = 0.5  # the same by rich, which takes longer
 _terminal = threading.Lock()  # has one live line at a time
 
 
@@ -120,7 +121,8 @@ class Live(Printed):
 
     @harmless
     def stage(self, told: Mapping[str, Any], stage: str) -> None:
-        self.draw(line_of(told, stage))
+        if stage:
+            self.draw(line_of(told, stage))
 
     def close(self) -> None:
         if not self._closed:
@@ -143,31 +145,31 @@ class Live(Printed):
 
 
 class Rich(Live):
-    """The same with a spinner and a clock, which move while nothing else does."""
+    """The same with a clock that goes on while nothing else does."""
 
     def __init__(self, stream: TextIO):
         from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-        from rich.table import Column
+        from rich.live import Live as RichLive
+        from rich.text import Text
 
         super().__init__(stream)
-        text = TextColumn(
-            "{task.description}",
-            markup=False,
-            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
-        )
-        self.progress = Progress(
-            SpinnerColumn("line"), TimeElapsedColumn(), text,
-            console=Console(file=stream), transient=True, expand=True, refresh_per_second=8,
+        begun, self.line = time.perf_counter(), ""
+
+        def text() -> Any:
+            passed = f"{time.perf_counter() - begun:4.0f} s  "
+            return Text(passed + self.line, no_wrap=True, overflow="ellipsis")
+
+        self.live = RichLive(
+            console=Console(file=stream), refresh_per_second=1.0 / TICK, transient=True,
+            get_renderable=text,
         )  # fmt: skip
-        self.task = self.progress.add_task("")
-        self.progress.start()
+        self.live.start()
 
     def draw(self, line: str) -> None:
-        self.progress.update(self.task, description=line)
+        self.line = line
 
     def end(self) -> None:
-        self.progress.stop()
+        self.live.stop()
 
 
 def make_display(verbose: int) -> Display:

@@ -126,8 +126,10 @@ class Log:
         # rows cannot be made later: what the outputs there come from is gone by then
         if not visit.rough and (on_all or scoring.return_train_score):
             self._score(record, visit)
-        if not visit.rough:
-            visit.memo.keep(visit, record.folds)
+        if not visit.rough:  # scores that can be read off the outputs are read again
+            fits = not scoring.reads_outputs or scoring.return_train_score
+            state = not visit.spare or self._leads(record)
+            visit.memo.keep(visit, record.folds if fits else None, state)
         return record
 
     def _score(self, record: Record, visit: Visit | None = None) -> None:
@@ -145,6 +147,13 @@ class Log:
         if record.folds is None:
             record.folds = scoring.score(run.prepared, settings, evaluation, record.seconds, error)
         record.score = self._mean_score(record.folds)
+
+    def _leads(self, record: Record) -> bool:
+        """Whether a refit would begin with a new record, as far as is known."""
+        if record.state is None:
+            return False
+        known = [other for other in self.records if other.state is not None]
+        return self.selection.best_record([*known, record]) is record
 
     def _forget(self) -> None:
         """Keep the coefficients of the best record only."""

@@ -1,0 +1,228 @@
+"""Searches that are killed and go on: what they end with, what they repeat, what that costs.
+
+A process runs a search with `checkpoint=` and is killed (SIGKILL) at a random moment; then the
+same call goes on.  Counted are evaluations: calls of a problem's `evaluate`, and lines of the file.
+What progress and checkpoint cost is CPU time, of runs that take turns in one process.
+"""
+
+import contextlib
+import io
+import json
+import os
+import random
+import signal
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import make_classification, make_regression
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
+
+from benchmarks._common import Skip, table
+from hypermargin import GradientSearchCV, KernelSVC
+from hypermargin.problems.exact.problem import CrossValidation
+from hypermargin.problems.landmarks.problem import LowRankCrossValidation
+from hypermargin.problems.linear.problem import LinearCrossValidation
+
+KILLS = 4  # of every search
+TURNS = 15  # of runs with and without
+SAME = 1e-6  # relative difference of hyperparameters that are the same
+
+
+def two(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return make_classification(n, 8, flip_y=0.1, class_sep=0.8, random_state=0)
+
+
+def numbers(n: int) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_regression(n, 6, noise=15.0, random_state=0)
+    return X, y / 50.0
+
+
+def searches() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
+    hinge, costs = LinearSVC(loss="hinge"), {"C": (1e-3, 1e2)}
+    yield "gradient", SVC(), two(400), {}
+    yield "gradient, 3,000 rows", SVC(), two(3000), {}
+    yield "gradient, two threads", SVC(), two(1500), {"n_jobs": 2}
+    yield "gradient, regression", SVR(), numbers(900), {}
+    yield "gradient, no seed", SVC(), two(1500), {"random_state": None}
+    yield "landmarks", SVC(), two(3000), {"rank": 100}
+    yield "two kernels", SVC(), two(400), {"space": {"kernel": ["rbf", "poly"], "C": None}}
+    yield "widths", KernelSVC(), two(300), {"space": {"C": None, "gamma": "per_feature"}}
+    yield "curve", LogisticRegression(), two(20_000), {"method": "curve"}
+    yield "path", LinearSVC(), two(20_000), {"method": "path"}
+    yield "grid", SVC(), two(400), {"method": "grid"}
+    yield "random", SVC(), two(400), {"method": "random"}
+    yield "penalty", Ridge(), numbers(400), {"method": "penalty"}
+    space = {"C": (1e-2, 10.0), "epsilon": (0.01, 1.0)}
+    yield "mpec", LinearSVR(), numbers(90), {"method": "mpec", "space": space}
+    yield "sgd-dcd", hinge, two(1000), {"method": "sgd-dcd", "space": costs}
+    yield "bilevel-sgd", hinge, two(1000), {"method": "bilevel-sgd", "space": costs}
+
+
+class Counter:
+    """Counts evaluations that are trained."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        for kind in (CrossValidation, LowRankCrossValidation, LinearCrossValidation):
+            kind.evaluate = self._counting(kind.evaluate)  # type: ignore[method-assign]
+
+    def _counting(self, train: Any) -> Any:
+        def evaluate(problem: Any, *args: Any, **how: Any) -> Any:
+            found = train(problem, *args, **how)
+            self.count += 1
+            return found
+
+        return evaluate
+
+
+def search_of(estimator: Any, given: dict[str, Any], **more: Any) -> GradientSearchCV:
+    arguments = {"cv": 5, "n_jobs": 1, "random_state": 0, "refit": False, **given, **more}
+    return GradientSearchCV(estimator, **arguments)
+
+
+def killed_after(seconds: float, search: GradientSearchCV, data: Any) -> bool:
+    """Run a search in a process of its own; return whether it was killed before its end."""
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            search.fit(*data)
+        os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def known(path: Path) -> list[tuple[str, str]]:
+    """Return what was asked in every evaluation of a file, up to a torn line."""
+    found = []
+    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
+        with contextlib.suppress(ValueError):
+            read = json.loads(line) if line.endswith(b"\n") else {}
+            if "theta" in read:
+                found.append((read["at"], str(read["theta"])))
+    return found
+
+
+def apart(one: GradientSearchCV, two: GradientSearchCV) -> float:
+    """Return the largest relative difference of the best hyperparameters."""
+    pairs = [(one.best_params_[name], two.best_params_[name]) for name in one.best_params_]
+    if any(a != b for a, b in pairs if isinstance(a, str)):
+        return np.inf
+    gaps = [np.abs(np.subtract(a, b) / a).max() for a, b in pairs if not isinstance(a, str)]
+    return float(max(gaps))
+
+
+def kill(estimator: Any, data: Any, given: dict[str, Any], kills: int, rng: Any) -> dict[str, Any]:
+    """Kill a search again and again, each time from its beginning; return how it went on."""
+    counter.count, begun = 0, time.perf_counter()
+    whole = search_of(estimator, given).fit(*data)
+    took, total = time.perf_counter() - begun, counter.count
+    found: dict[str, Any] = {"evaluations": total, "kills": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(kills):
+            path = Path(folder) / f"{number}.jsonl"
+            killed = killed_after(
+                rng.uniform(0.0, took), search_of(estimator, given, checkpoint=path), data
+            )
+            before, counter.count = len(known(path)), 0
+            again = search_of(estimator, given, checkpoint=path).fit(*data)
+            asked = known(path)
+            seeded = given.get("random_state", 0) is not None
+            reference = again if not seeded else whole
+            found["kills"].append(
+                {
+                    "killed": killed,
+                    "known": before,
+                    "trained": counter.count,
+                    "in all": len(asked),
+                    "repeated": counter.count + before - len(asked),
+                    "apart": apart(reference, again),
+                }
+            )
+    return found
+
+
+def cost(estimator: Any, data: Any, given: dict[str, Any], turns: int) -> dict[str, float]:
+    """Return the CPU time of a search, and of one with a live line and a checkpoint."""
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(turns + 1):
+            for told in (turn % 2 == 0, turn % 2 == 1):
+                more = {"verbose": 1, "checkpoint": f"{folder}/{turn}.jsonl"} if told else {}
+                search = search_of(estimator, {**given, "refit": True}, **more)
+                with contextlib.redirect_stdout(Terminal()):
+                    begun = time.process_time()
+                    search.fit(*data)
+                    seconds[told].append(time.process_time() - begun)
+            size = os.path.getsize(f"{folder}/{turn}.jsonl")
+    plain, both = (np.array(seconds[told][1:]) for told in (False, True))
+    return {
+        "seconds": float(np.median(plain)),
+        "more": float(np.median(both - plain) / np.median(plain)),
+        "bytes": size,
+    }
+
+
+class Terminal(io.StringIO):
+    """Stands for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def run(quick: bool, only: str | None = None) -> dict[str, Any]:
+    if not hasattr(os, "fork"):
+        raise Skip("there is no fork here")
+    warnings.simplefilter("ignore")
+    os.environ["TERM"] = "xterm"
+    global counter
+    counter, rng = Counter(), random.Random(0)
+    found: dict[str, Any] = {"kills": {}, "cost": {}}
+    for label, estimator, data, given in searches():
+        if only is None or only in label:
+            found["kills"][label] = kill(estimator, data, given, 1 if quick else KILLS, rng)
+            print(label, found["kills"][label], flush=True)
+    for label, estimator, data, given in costs():
+        if only is None or only in label:
+            found["cost"][label] = cost(estimator, data, given, 3 if quick else TURNS)
+            print(label, found["cost"][label], flush=True)
+    return found
+
+
+def costs() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
+    """Yield searches of about a second."""
+    yield "SVC, 400 rows", SVC(), two(400), {}
+    yield "SVC, 3,000 rows", SVC(), two(3000), {}
+    yield "LogisticRegression, 100,000 rows", LogisticRegression(), two(100_000), {}
+
+
+def report(results: dict[str, Any]) -> str:
+    rows, number = [], 0
+    for label, found in results["kills"].items():
+        kills = [one for one in found["kills"] if one["killed"]]
+        number += len(kills)
+        knew = ", ".join(str(one["known"]) for one in kills)
+        repeated, gap = (max((one[k] for one in kills), default=0) for k in ("repeated", "apart"))
+        rows.append([label, found["evaluations"], knew, repeated, f"{gap:.1g}"])
+    names = [
+        "search",
+        "evaluations",
+        "in the file when killed",
+        "repeated",
+        "hyperparameters apart",
+    ]
+    costs = [
+        [label, f"{of['seconds']:.2f}", f"{100 * of['more']:.1f} %", f"{of['bytes'] / 1e6:.2f}"]
+        for label, of in results["cost"].items()
+    ]
+    head = ["search", "CPU seconds", "more with progress and checkpoint", "megabytes"]
+    return f"{number} kills.\n\n{table(names, rows)}\n\n{table(head, costs)}"
+
+
+counter: Any = None
