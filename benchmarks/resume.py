@@ -25,13 +25,13 @@ from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 from benchmarks._common import Skip, table
 from hypermargin import GradientSearchCV, KernelSVC
+from hypermargin._core.packing import Unpacker
 from hypermargin.problems.exact.problem import CrossValidation
 from hypermargin.problems.landmarks.problem import LowRankCrossValidation
 from hypermargin.problems.linear.problem import LinearCrossValidation
 
 KILLS = 4  # of every search
 TURNS = 15  # of runs with and without
-SAME = 1e-6  # relative difference of hyperparameters that are the same
 
 
 def two(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -118,30 +118,42 @@ def apart(one: GradientSearchCV, two: GradientSearchCV) -> float:
     return float(max(gaps))
 
 
+def drawn(path: Path) -> np.random.RandomState:
+    """Return where a search without a seed has drawn from, as its file has it."""
+    for line in path.read_text().splitlines():
+        if "random" in (found := json.loads(line)):
+            rng = np.random.RandomState()
+            rng.set_state(Unpacker(found["arrays"], found["data"], {}).read(found["random"]))
+            return rng
+    raise ValueError(f"{path} has no draws.")
+
+
 def kill(estimator: Any, data: Any, given: dict[str, Any], kills: int, rng: Any) -> dict[str, Any]:
     """Kill a search again and again, each time from its beginning; return how it went on."""
+    search_of(estimator, given).fit(*data)  # compiles
     counter.count, begun = 0, time.perf_counter()
     whole = search_of(estimator, given).fit(*data)
     took, total = time.perf_counter() - begun, counter.count
     found: dict[str, Any] = {"evaluations": total, "kills": []}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(kills):
+        for number in range(10 * kills):
             path = Path(folder) / f"{number}.jsonl"
-            killed = killed_after(
-                rng.uniform(0.0, took), search_of(estimator, given, checkpoint=path), data
-            )
+            search = search_of(estimator, given, checkpoint=path)
+            if len(found["kills"]) == kills:
+                break
+            if not killed_after(rng.uniform(0.0, took), search, data):
+                continue
             before, counter.count = len(known(path)), 0
-            again = search_of(estimator, given, checkpoint=path).fit(*data)
-            asked = known(path)
-            seeded = given.get("random_state", 0) is not None
-            reference = again if not seeded else whole
+            again, asked = search.fit(*data), known(path)
+            trained, reference = counter.count, whole
+            if given.get("random_state", 0) is None:
+                same = {**given, "random_state": drawn(path)}
+                reference = search_of(estimator, same).fit(*data)
             found["kills"].append(
                 {
-                    "killed": killed,
                     "known": before,
-                    "trained": counter.count,
-                    "in all": len(asked),
-                    "repeated": counter.count + before - len(asked),
+                    "trained": trained,
+                    "repeated": trained + before - len(asked),
                     "apart": apart(reference, again),
                 }
             )
@@ -205,7 +217,7 @@ def costs() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
 def report(results: dict[str, Any]) -> str:
     rows, number = [], 0
     for label, found in results["kills"].items():
-        kills = [one for one in found["kills"] if one["killed"]]
+        kills = found["kills"]
         number += len(kills)
         knew = ", ".join(str(one["known"]) for one in kills)
         repeated, gap = (max((one[k] for one in kills), default=0) for k in ("repeated", "apart"))

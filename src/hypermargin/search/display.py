@@ -139,9 +139,19 @@ class Live(Printed):
         self.stream.flush()
         self._width = len(line)
 
-    def end(self) -> None:
+    def clear(self) -> None:
         """Leave an empty line."""
         self.stream.write("\r" + " " * self._width + "\r")
+
+    def end(self) -> None:
+        """Draw nothing more."""
+        self.clear()
+
+    @harmless
+    def say(self, lines: Callable[[], list[str]]) -> None:
+        if not self._closed:
+            self.clear()
+        print("\n".join(lines()), flush=True)
 
 
 class Rich(Live):
@@ -167,6 +177,9 @@ class Rich(Live):
 
     def draw(self, line: str) -> None:
         self.line = line
+
+    def clear(self) -> None:
+        pass  # rich prints above its line
 
     def end(self) -> None:
         self.live.stop()

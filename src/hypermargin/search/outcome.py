@@ -75,15 +75,14 @@ class Outcome(Calibrated, Estimated, Shown):
         if run.curve is not None:
             self.curve_ = run.curve.as_dict()
         if run.objective is not None and getattr(run.objective.widths, "about", None):
-            self._tell_of_widths(run.objective)
+            self._tell_of_widths(run.objective, log)
         return best
 
-    def _tell_of_widths(self, objective: Objective) -> None:
+    def _tell_of_widths(self, objective: Objective, log: Log) -> None:
         """Say whether widths pay, or weights, and what they say of the features or kernels."""
         about, answer = objective.widths.about, objective.widths.as_dict()
         setattr(self, f"{about}_", answer)
-        if self.verbose > 0:
-            print(f"[{about}] {answer['why']}")
+        log.tasks.progress.display.say(lambda: [f"[{about}] {answer['why']}"])
         found = relevance(objective)
         if found is not None:
             self.relevance_ = found
