@@ -172,7 +172,6 @@ def test_quoted_lines_may_go_on_in_the_next_line(tmp_path):
         ("a,a\n1,2\n", "more than one column"),
         ('a,b\n1,"open\n2,3\n', "no proper CSV"),
         ("a,b\n1,\xe9\n".encode("latin-1"), "UTF-8"),
-        ("alone\n1\n2\n", "one column"),
         (b"PK\3\4" + b"x" * 50, "npz"),
         (b"PAR1" + b"x" * 50, "Parquet"),
     ],

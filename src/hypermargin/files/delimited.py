@@ -66,7 +66,7 @@ def _layout(path: str | Path, header: bool | None) -> tuple[Layout, list[str]]:
         raise Mistake(f"{path} is empty.")
     with _text(path) as lines:
         sample = [line for line in islice(lines, SAMPLE) if line.strip()]
-    separator, rows = _separated(path, sample)
+        separator, rows = _separated(sample)
     cells = [cell.strip() for row in rows for cell in row]
     comma = separator in ";\t|" and any(map(DECIMAL_COMMA.fullmatch, cells))
     comma = comma and not any(map(DECIMAL_POINT.fullmatch, cells))
@@ -79,8 +79,12 @@ def _layout(path: str | Path, header: bool | None) -> tuple[Layout, list[str]]:
     return Layout(separator, header, comma), told
 
 
-def _separated(path: str | Path, sample: list[str]) -> tuple[str, Rows]:
-    """Return the separator that cuts all lines into equally many fields, and the most."""
+def _separated(sample: list[str]) -> tuple[str, Rows]:
+    """Return the separator that cuts most lines into equally many fields, and the most.
+
+    Blanks must cut all of them so, as there are blanks in words.  Where nothing does, there is one
+    column.
+    """
     found: dict[str, Rows] = {}
     for separator in SEPARATORS:
         try:
@@ -89,12 +93,9 @@ def _separated(path: str | Path, sample: list[str]) -> tuple[str, Rows]:
             found[separator] = list(_cut(sample, separator, strict=False))[:-1]
     widths = {s: Counter(map(len, rows)).most_common(1)[0] for s, rows in found.items() if rows}
     many = {s: (count / len(found[s]), width) for s, (width, count) in widths.items() if width > 1}
-    if not many:
-        raise Mistake(
-            f"{path} has one column only; fields should be separated by "
-            "commas, tabs, semicolons, bars or blanks."
-        )
-    best = max(many, key=lambda separator: many[separator])
+    if " " in many and many[" "][0] < 1:
+        del many[" "]
+    best = max(many, key=lambda separator: many[separator], default=",")
     return best, found[best]
 
 
@@ -128,6 +129,7 @@ def _is_number(cell: str, comma: bool) -> bool:
 @contextmanager
 def _text(path: str | Path) -> Iterator[Iterable[str]]:
     """Open a file; what goes wrong in it is said in one sentence."""
+    limit = csv.field_size_limit(2**31 - 1)  # a wide table is one field to the wrong separator
     try:
         with text_lines(path) as lines:
             yield lines
@@ -137,6 +139,8 @@ def _text(path: str | Path) -> Iterator[Iterable[str]]:
         raise Mistake(f"{path} is not UTF-8 text; save it as that.") from None
     except (EOFError, zlib.error):
         raise Mistake(f"{path} is truncated: it ends in the middle.") from None
+    finally:
+        csv.field_size_limit(limit)
 
 
 @dataclass
@@ -152,7 +156,6 @@ class _Reader:
     changed: set[str] = field(default_factory=set)
 
     def read(self) -> Table:
-        csv.field_size_limit(2**31 - 1)
         with _text(self.path) as lines:
             return self._read(lines)
 

@@ -30,6 +30,20 @@ def _has_probabilities(name: str) -> Callable[[Any], bool]:
     return check
 
 
+def probabilities(best: Any, calibration: Any, X: Any) -> np.ndarray:
+    """Return the probabilities of a fitted model: its own, or those of a sigmoid of its outputs."""
+    if hasattr(best, "predict_proba"):
+        return best.predict_proba(X)
+    model = read_model(getattr(best, "estimator_", best))
+    if model.transformers is not None:
+        X = model.transformers.transform(X)
+    outputs = model.adapter.outputs(X)
+    P = calibration.probabilities(model.adapter.contrasted(outputs)[0])
+    if isinstance(best, FixedThresholdClassifier):
+        return P
+    return agreeing(P, np.searchsorted(model.machine.classes_, model.machine.predict(X)))
+
+
 class Calibrated(BaseSearchCV):
     """A search whose best point may have a sigmoid of its own, `calibration_`."""
 
@@ -70,17 +84,7 @@ class Calibrated(BaseSearchCV):
         probabilities : ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        best = self.best_estimator_
-        if hasattr(best, "predict_proba"):
-            return best.predict_proba(X)
-        model = read_model(getattr(best, "estimator_", best))
-        if model.transformers is not None:
-            X = model.transformers.transform(X)
-        outputs = model.adapter.outputs(X)
-        P = self.calibration_.probabilities(model.adapter.contrasted(outputs)[0])
-        if isinstance(best, FixedThresholdClassifier):
-            return P
-        return agreeing(P, np.searchsorted(model.machine.classes_, model.machine.predict(X)))
+        return probabilities(self.best_estimator_, self.calibration_, X)
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:
         """Return the score of the best model on new data.

@@ -1,0 +1,83 @@
+"""`hypermargin predict`: labels, probabilities and outputs for the rows of a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import get_scorer
+
+from ..files import Mistake
+from ..files.models import Stored, read_model
+from ..files.writing import as_csv, check_outputs, write_text
+from ..search.calibrated import probabilities
+from .problem import again
+from .telling import Teller
+
+
+def run(options: Any) -> int:
+    """Predict; return the exit code."""
+    teller = Teller(options)
+    check_outputs([options.out], options.overwrite)
+    stored = read_model(options.model, options.allow_pickle)
+    X, y = again(stored.about["takes"], options.data)
+    model = stored.estimator
+    columns: dict[str, Any] = {"prediction": _asked(model.predict, X)}
+    if options.probabilities:
+        classes = _classes(model)
+        P = probabilities(model, stored.calibration, X)
+        columns |= {f"probability of {one}": p for one, p in zip(classes, P.T)}
+    if options.scores:
+        columns |= _outputs(model, X)
+    score = None if y is None else _score(stored, X, y)
+    if score is not None:
+        teller.aside(f"{options.data}: {stored.about['score']} {score:.4f}")
+    if options.json and not options.out:
+        teller.result({"score": score, **columns}, [])
+        return 0
+    text = as_csv(list(columns), zip(*columns.values()))
+    if options.out:
+        write_text(options.out, text)
+        teller.result({"score": score, "rows": len(columns["prediction"]), "written": options.out},
+                      [f"written  {options.out}"])  # fmt: skip
+    else:
+        print(text, end="")
+    return 0
+
+
+def _asked(method: Any, X: Any) -> np.ndarray:
+    try:
+        return method(X)
+    except ValueError as error:
+        if "NaN" in str(error):
+            raise Mistake("The data have gaps where those that the model knows had none.") from None
+        raise Mistake(" ".join(str(error).split())) from None
+
+
+def _classes(model: Any) -> np.ndarray:
+    if not hasattr(model, "classes_"):
+        raise Mistake("--probabilities is for classification; this model is of a regression.")
+    return model.classes_
+
+
+def _outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
+    """Return a column for each output: of the one machine, or of those of several classes."""
+    if not hasattr(model, "decision_function"):
+        return {"score": model.predict(X)}
+    outputs = model.decision_function(X)
+    if outputs.ndim == 1:
+        return {"score": outputs}
+    if outputs.shape[1] == len(model.classes_):
+        return {f"score of {one}": column for one, column in zip(model.classes_, outputs.T)}
+    return {f"score {k}": column for k, column in enumerate(outputs.T, start=1)}
+
+
+def _score(stored: Stored, X: Any, y: np.ndarray) -> float | None:
+    """Return the score on rows whose targets are known, if it can be told from predictions."""
+    scorer = get_scorer(stored.about["score"])
+    if stored.about["task"] == "classification":
+        y = y.astype(stored.estimator.classes_.dtype)
+    try:
+        return float(scorer(stored.estimator, X, y))
+    except (ValueError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,263 @@
+"""`hypermargin tune` and `predict`, as a person uses them."""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import signal
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_diabetes, load_iris
+
+from hypermargin.cli.main import main
+from hypermargin.files.models import read_model
+from hypermargin.search.log import Log
+
+COMMAND = [sys.executable, "-m", "hypermargin"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Stand in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_rows(path, names, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *rows])
+
+
+@pytest.fixture
+def iris(folder):
+    """Write iris with the names of its species, every third row."""
+    data = load_iris()
+    rows = [[*x, data.target_names[k]] for x, k in zip(data.data[::3], data.target[::3])]
+    write_rows("iris.csv", ["sl", "sw", "pl", "pw", "species"], rows)
+    return folder / "iris.csv"
+
+
+def tuned(capsys, *words):
+    """Tune quietly; return what JSON says."""
+    code = main(["tune", *words, "--json", "--jobs", "1"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    return json.loads(said.out)
+
+
+def predicted(capsys, *words):
+    assert main(["predict", *words, "--quiet"]) == 0
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def test_a_table_is_tuned_written_and_predicted(iris, capsys):
+    assert main(["tune", "iris.csv", "--out", "m.skops", "--history", "h.csv", "--jobs", "1"]) == 0
+    said = capsys.readouterr()
+    assert re.search(r"^model +SVC, C = \S+, gamma = ", said.out)
+    assert "score    accuracy " in said.out
+    assert " on new data (" in said.out
+    for guess in ("the last column, 'species'", "classification", "commas", "accuracy", "5 folds"):
+        assert guess in said.err
+    rows = predicted(capsys, "m.skops", "iris.csv", "--probabilities", "--scores")
+    assert np.mean([row["prediction"] == "setosa" for row in rows[:17]]) == 1
+    shares = np.array([[float(v) for k, v in row.items() if "prob" in k] for row in rows])
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    history = list(csv.DictReader((iris.parent / "h.csv").read_text().splitlines()))
+    assert {"svc__C", "svc__gamma", "objective", "score"} <= set(history[0])
+
+
+def test_gaps_categories_and_dates_get_the_usual_pipeline(folder, capsys):
+    rng = np.random.RandomState(0)
+    names = ["id", "size", "city", "day", "dose", "y"]
+    rows = []
+    for k in range(80):
+        city, size = rng.choice(["Rome", "Oslo", "Kyiv"]), rng.randn()
+        y = size + 2 * (city == "Rome") + 0.1 * k / 10 + 0.1 * rng.randn()
+        day = str(np.datetime64("2024-01-01") + k)
+        rows.append(
+            [f"w{k}", size, city if k % 9 else "", day, "" if k % 7 == 0 else 1.0 + k % 3, y]
+        )
+    write_rows("mixed.csv", names, rows)
+    result = tuned(capsys, "mixed.csv", "--out", "m.skops", "--folds", "3")
+    said = " | ".join(result["guessed"])
+    assert "'id'" in said and "'city': categories" in said and "'day': dates" in said
+    assert "median" in said and "regression" in said
+    assert result["features"] == 4
+    assert result["score"]["mean"] > 0.8
+    write_rows("new.csv", names[:-1], [[1, 0.5, "Paris", "2024-02-01", ""], [2, "", "", "", 1]])
+    assert len(predicted(capsys, "m.skops", "new.csv")) == 2
+    write_rows("bad.csv", names[:-1], [[1, "big", "Rome", "2024-02-01", ""]])
+    assert main(["predict", "m.skops", "bad.csv"]) == 2
+    assert "Column 'size' should have numbers; it has 'big'" in capsys.readouterr().err
+    write_rows("less.csv", ["size", "city"], [[1, "Rome"]])
+    assert main(["predict", "m.skops", "less.csv"]) == 2
+    assert "lack the columns 'day', 'dose'" in capsys.readouterr().err
+
+
+def test_long_text_gets_words_and_a_linear_model(folder, capsys):
+    rng = np.random.RandomState(1)
+    good, bad, rest = "good nice fine", "bad poor sad", "the a film of and in scene with"
+    rows = []
+    for k in range(80):
+        words = [*rng.choice((good if k % 2 else bad).split(), 2), *rng.choice(rest.split(), 8)]
+        rows.append([" ".join(rng.permutation(words)), "yes" if k % 2 else "no"])
+    write_rows("text.csv", ["review", "label"], rows)
+    result = tuned(capsys, "text.csv", "--out", "m.skops")
+    assert result["model"] == "LinearSVC"
+    assert result["score"]["mean"] > 0.95
+    assert any("TF-IDF" in guess for guess in result["guessed"])
+    write_rows("new.csv", ["review"], [["a good nice film and the scene"], ["poor, sad scene"]])
+    rows = predicted(capsys, "m.skops", "new.csv", "--probabilities")
+    assert [row["prediction"] for row in rows] == ["yes", "no"]
+
+
+def test_groups_and_weights_reach_the_search(folder, capsys):
+    rng = np.random.RandomState(0)
+    rows = [[*rng.randn(2), f"g{k % 4}", 1 + k % 2, k % 3 % 2] for k in range(60)]
+    write_rows("d.csv", ["a", "b", "who", "weight", "y"], rows)
+    words = ("d.csv", "--model", "linear", "--groups", "who")
+    plain = tuned(capsys, *words)
+    assert plain["features"] == 3
+    assert "4 folds" in plain["guessed"]
+    weighted = tuned(capsys, *words, "--weights", "weight")
+    assert weighted["features"] == 2
+    assert weighted["score"] != plain["score"]
+
+
+@pytest.mark.parametrize("what", ["libsvm", "liblinear"])
+def test_exported_models_predict_as_ours(folder, capsys, what):
+    X, y = load_diabetes(return_X_y=True)
+    dump_svmlight_file(X[:90], (y[:90] > 120).astype(int), "d.libsvm", zero_based=False)
+    model = "svm" if what == "libsvm" else "linear"
+    result = tuned(
+        capsys, "d.libsvm", "--model", model, f"--{what}", "their", "--out", "ours.skops",
+        "--scale", "none",
+    )  # fmt: skip
+    assert result["written"] == {"model": "ours.skops", what: "their"}
+    ours = [float(row["prediction"]) for row in predicted(capsys, "ours.skops", "d.libsvm")]
+    rows = [{k + 1: v for k, v in enumerate(row)} for row in X[:90]]
+    if what == "libsvm":
+        from libsvm.svmutil import svm_load_model as load_model
+        from libsvm.svmutil import svm_predict as predict
+    else:
+        from liblinear.liblinearutil import load_model, predict
+    assert ours == predict([], rows, load_model("their"), "-q")[0]
+
+
+def test_ranges_are_written_where_scaling_cannot_be_folded_in(iris, capsys):
+    result = tuned(capsys, "iris.csv", "--libsvm", "iris.model")
+    assert "svm-scale -r iris.model.range" in " ".join(result["notes"])
+    assert "setosa = 0, versicolor = 1, virginica = 2" in " ".join(result["notes"])
+    assert (iris.parent / "iris.model.range").read_text().startswith("x\n-1 1\n1 ")
+
+
+def test_a_pickle_is_read_only_if_that_is_allowed(iris, capsys):
+    result = tuned(capsys, "iris.csv", "--model", "linear", "--out", "m.joblib")
+    assert "pickle" in result["notes"][-1]
+    assert main(["predict", "m.joblib", "iris.csv"]) == 2
+    assert "--allow-pickle" in capsys.readouterr().err
+    assert len(predicted(capsys, "m.joblib", "iris.csv", "--allow-pickle")) == 50
+
+
+def test_models_that_hold_other_types_are_not_read(folder, capsys):
+    import skops.io
+    from sklearn.svm import LinearSVC
+
+    class Other(LinearSVC):
+        pass
+
+    Other.__module__ = "elsewhere"
+    sys.modules["elsewhere"] = type(sys)("elsewhere")
+    sys.modules["elsewhere"].Other = Other
+    skops.io.dump({"format": "hypermargin model 1", "estimator": Other()}, "other.skops")
+    (folder / "zip.skops").write_bytes(b"PK\5\6" + bytes(18))
+    (folder / "d.csv").write_text("a,b\n1,2\n")
+    assert main(["predict", "other.skops", "d.csv"]) == 2
+    assert "elsewhere.Other" in capsys.readouterr().err
+    assert main(["predict", "zip.skops", "d.csv", "--allow-pickle"]) == 2
+    assert "no model that hypermargin tune has written" in capsys.readouterr().err
+    del sys.modules["elsewhere"]
+
+
+def test_models_of_our_own_kernels_can_be_stored(iris, capsys):
+    tuned(capsys, "iris.csv", "--kernel", "laplacian", "--out", "m.skops", "--folds", "3")
+    assert type(read_model("m.skops").estimator.steps[-1][1]).__name__ == "KernelSVC"
+    assert len(predicted(capsys, "m.skops", "iris.csv", "--probabilities")) == 50
+
+
+def test_features_are_counted_as_in_training(folder, capsys):
+    rng = np.random.RandomState(0)
+    X = rng.randn(40, 3)
+    y = (X[:, 0] > 0).astype(int)
+    dump_svmlight_file(X, y, "zero.txt", zero_based=True)
+    (folder / "one.txt").write_text("1 1:5\n0 2:5\n")  # no feature 0 here, which changes nothing
+    tuned(capsys, "zero.txt", "--model", "linear", "--out", "m.skops")
+    ours = read_model("m.skops").estimator
+    got = [int(row["prediction"]) for row in predicted(capsys, "m.skops", "one.txt")]
+    assert got == list(ours.predict([[0, 5, 0], [0, 0, 5]]))
+
+
+# In a terminal
+# -------------
+
+
+def in_terminal(*words, keys=None):
+    """Run a command in a pseudo-terminal; return the exit code and all that it shows."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [*COMMAND, *words])
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+        if keys is not None and keys[0] in shown:
+            os.write(terminal, keys[1])
+            keys = None
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), shown.decode()
+
+
+def test_in_a_terminal_it_shows_guesses_and_a_table(iris):
+    code, shown = in_terminal("tune", "iris.csv", "--jobs", "1", "--model", "ridge")
+    assert code == 0, shown
+    assert "guessed: the target is the last column, 'species'" in shown
+    assert "model    RidgeClassifier, alpha = " in shown
+    assert "Traceback" not in shown
+
+
+def test_control_c_in_a_terminal_leaves_with_its_code(folder):
+    rng = np.random.RandomState(0)
+    X = rng.randn(2000, 20)
+    np.savez("big.npz", X=X, y=(X[:, 0] * X[:, 1] + rng.randn(2000) > 0).astype(int))
+    words = ("tune", "big.npz", "--jobs", "1", "--kernel", "rbf")
+    code, shown = in_terminal(*words, keys=(b"5 folds", b"\x03"))
+    assert code == 130, shown
+    assert "Traceback" not in shown
+
+
+def test_control_c_shows_and_writes_the_best_so_far(iris, capsys, monkeypatch):
+    keep, scored = Log._append, []
+
+    def press(log, record):
+        keep(log, record)
+        scored.append(record.folds is not None)
+        if sum(scored) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Log, "_append", press)
+    assert main(["tune", "iris.csv", "--out", "m.skops", "--jobs", "1"]) == 130
+    said = capsys.readouterr()
+    assert "2 evaluations on all rows" in said.out
+    assert "interrupted" in said.out
+    assert "was interrupted before it converged" in said.err
+    assert len(predicted(capsys, "m.skops", "iris.csv")) == 50
