@@ -23,7 +23,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
-from benchmarks._common import Skip, table
+from benchmarks._common import Skip, read_results, table
 from hypermargin import GradientSearchCV, KernelSVC
 from hypermargin._core.packing import Unpacker
 from hypermargin.problems.exact.problem import CrossValidation
@@ -31,7 +31,7 @@ from hypermargin.problems.landmarks.problem import LowRankCrossValidation
 from hypermargin.problems.linear.problem import LinearCrossValidation
 
 KILLS = 4  # of every search
-TURNS = 15  # of runs with and without
+TURNS = 9  # of runs with and without
 
 
 def two(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -196,6 +196,8 @@ def run(quick: bool, only: str | None = None) -> dict[str, Any]:
     global counter
     counter, rng = Counter(), random.Random(0)
     found: dict[str, Any] = {"kills": {}, "cost": {}}
+    if only is not None:
+        found |= read_results("resume")
     for label, estimator, data, given in searches():
         if only is None or only in label:
             found["kills"][label] = kill(estimator, data, given, 1 if quick else KILLS, rng)
@@ -209,9 +211,9 @@ def run(quick: bool, only: str | None = None) -> dict[str, Any]:
 
 def costs() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
     """Yield searches of about a second."""
-    yield "SVC, 400 rows", SVC(), two(400), {}
-    yield "SVC, 3,000 rows", SVC(), two(3000), {}
-    yield "LogisticRegression, 100,000 rows", LogisticRegression(), two(100_000), {}
+    yield "cost: SVC, 400 rows", SVC(), two(400), {}
+    yield "cost: SVC, 6,000 rows", SVC(), two(6000), {}
+    yield "cost: LogisticRegression, 150,000 rows", LogisticRegression(), two(150_000), {}
 
 
 def report(results: dict[str, Any]) -> str:
