@@ -88,6 +88,15 @@ def test_the_page_on_methods_runs_and_lists_all():
     assert not [name for name in METHODS if f'| `"{name}"' not in text and name != "dice"]
 
 
+def test_the_page_on_the_command_line_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in blocks("docs/command-line.md"):
+        exec(block, names)
+    assert (names["tuned"], names["predicted"]) == (0, 0)
+    assert "score    accuracy" in capsys.readouterr().out
+
+
 def test_the_page_on_kernels_runs():
     names: dict = {}
     for block in blocks("docs/kernels.md"):
