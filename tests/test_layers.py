@@ -10,7 +10,7 @@ import hypermargin
 PACKAGE = Path(hypermargin.__file__).parent
 LAYERS = (
     "_core", "kernels", "losses", "criteria", "problems", "adapters", "estimators", "methods",
-    "plot", "search", "files", "cli",
+    "plot", "report", "search", "files", "cli",
 )  # fmt: skip
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 MOST_LINES = 500

@@ -25,7 +25,7 @@ CANDIDATES = 10  # of which the best so many are considered
 # rows.  Draws of rows do not see that, and their standard errors are too small by this factor, as
 # measured by `benchmarks run estimate` on the sets of half A, and checked on half B.
 DEPENDENCE = 1.25
-UNITS = 2000  # most groups of rows that are drawn as one
+UNITS = 500  # most groups of rows that are drawn as one
 ENTRIES = 4_000_000  # numbers that are held at once
 
 # scores between two numbers; others have no bounds, or one only
@@ -158,7 +158,7 @@ class Comparison:
     def __str__(self) -> str:
         more = "more" if self.difference >= 0 else "less"
         return (
-            f"The tuned model is expected to score {abs(self.difference):.3g} {more} than the "
+            f"The tuned model is expected to score {abs(self.difference):.2g} {more} than the "
             f"{self.default:.4g} of the estimator as it was given, with a standard error of "
             f"{self.std_error:.2g}."
         )

@@ -24,7 +24,6 @@ from ..methods.objective import Objective
 from ..methods.relevance import relevance
 from .calibrated import Calibrated
 from .display import in_seconds, spelt
-from .estimated import Estimated
 from .finish import calibrate, fit_best
 from .log import Log, Run
 from .records import Record, Selection
@@ -32,7 +31,7 @@ from .scoring import check_same_names, with_threshold
 from .shown import Shown
 
 
-class Outcome(Calibrated, Estimated, Shown):
+class Outcome(Calibrated, Shown):
     """A search whose log becomes attributes; arguments are those of `GradientSearchCV`."""
 
     rank: int | None

@@ -42,6 +42,8 @@ def fast_scorer(
             return _each(RANKINGS[function], positive)
         loss = PROBABILITIES[function]
         return _mean_of(lambda y, p: loss(y == positive, p))
+    if function is metrics.accuracy_score and not given:
+        return _mean_of(lambda y, response: y == response)
     measure = _measure(function, given, positive)
     return None if measure is None else _of_confusion(measure, len(classes))
 
@@ -86,7 +88,7 @@ def _defined(function: Any, y: np.ndarray, response: np.ndarray, given: Mapping)
 
 def _mean_of(losses: Callable[[np.ndarray, np.ndarray], np.ndarray], power: float = 1.0) -> Scorer:
     def score(weights: np.ndarray, y: np.ndarray, responses: Responses) -> np.ndarray:
-        each = np.stack([losses(y, response) for response in responses], axis=1)
+        each = np.stack([losses(y, response) for response in responses], axis=1).astype(float)
         return _ratio(weights @ each, weights.sum(axis=1)[:, None]) ** power
 
     return score
@@ -224,7 +226,6 @@ BY_CLASS = (
     metrics.jaccard_score,
 )  # fmt: skip
 WHOLE: dict[Any, Measure] = {
-    metrics.accuracy_score: _accuracy,
     metrics.zero_one_loss: lambda M: 1.0 - _accuracy(M),
     metrics.balanced_accuracy_score: _balanced_accuracy,
     metrics.matthews_corrcoef: _matthews,

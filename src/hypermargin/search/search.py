@@ -41,6 +41,7 @@ from .progress import Progress
 from .records import Record, Selection
 from .run import run
 from .scoring import Scoring
+from .shown import keeping_warnings
 from .tasks import Tasks
 
 
@@ -311,6 +312,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self.param_grid = param_grid
 
     @_fit_context(prefer_skip_nested_validation=False)
+    @keeping_warnings
     def fit(self, X: Any, y: Any = None, **params: Any) -> GradientSearchCV:
         """Run the search, and refit the best point on all rows.
 

@@ -2,17 +2,85 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.warn import heard
 from ..plot.reading import flat, is_log, leading
+from ..report import page, write
+from .estimated import Estimated
 
 
-class Shown(BaseSearchCV):
+def keeping_warnings(fit: Callable) -> Callable:
+    """Return a `fit` that also keeps what it has warned of, for the report."""
+
+    @wraps(fit)
+    def kept(search: Any, *args: Any, **kwargs: Any) -> Any:
+        with heard() as messages:
+            try:
+                return fit(search, *args, **kwargs)
+            finally:
+                search._warned = messages
+
+    return kept
+
+
+class Shown(Estimated):
     """A search that can be looked at."""
+
+    _warned: list[str]
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        *,
+        overwrite: bool = False,
+        **params: Any,
+    ) -> Path:
+        """Write a report of the search as one file of HTML, which needs no network.
+
+        It has the result in a sentence, what to expect on new data, pictures (points of the path
+        and of the curve tell what they are when they are pointed at), the best points, what was
+        tried, warnings, versions, and the lines that repeat the search.  Needs matplotlib.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.  An earlier report is replaced, another file is not, unless `overwrite` is
+            set.  It is written whole or not at all.
+        X, y, **params
+            As they were given to `fit`.  If they are given, the report also compares with the
+            estimator as it was given to the search, which takes one more evaluation.
+        overwrite : bool, default=False
+            Whether a file that is no report may be replaced.
+
+        Returns
+        -------
+        path : pathlib.Path
+            The file.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.svm import SVC
+        >>> from hypermargin import GradientSearchCV
+        >>> X, y = load_iris(return_X_y=True)
+        >>> search = GradientSearchCV(SVC(), cv=5).fit(X, y)
+        >>> search.report(os.path.join(tempfile.mkdtemp(), "report.html")).name
+        'report.html'
+        """
+        check_is_fitted(self, "cv_results_")
+        comparison = None if X is None else self.compare_default(X, y, **params)
+        return write(path, page(self, comparison, self._warned), overwrite)
 
     def to_optuna(self) -> Any:
         """Hand the trials to Optuna, for its pictures and its dashboard.
