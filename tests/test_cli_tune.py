@@ -55,7 +55,9 @@ def predicted(capsys, *words):
 
 
 def test_a_table_is_tuned_written_and_predicted(iris, capsys):
-    assert main(["tune", "iris.csv", "--out", "m.skops", "--history", "h.csv", "--jobs", "1"]) == 0
+    outputs = ["--out", "m.skops", "--history", "h.csv", "--report", "r.html"]
+    assert main(["tune", "iris.csv", *outputs, "--jobs", "1"]) == 0
+    assert "accuracy" in (iris.parent / "r.html").read_text()
     said = capsys.readouterr()
     assert re.search(r"^model +SVC, C = \S+, gamma = ", said.out)
     assert "score    accuracy " in said.out

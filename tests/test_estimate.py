@@ -73,7 +73,7 @@ def test_the_estimate_is_the_best_score_less_what_choosing_it_has_added(
 ):
     X, y = make_data(classes, n=80)
     search = quick(estimator, **options).fit(X, y)
-    outside = search._outside
+    outside = search._read_outputs()
     scores = search.cv_results_["mean_test_f1" if "refit" in options else "mean_test_score"]
     np.testing.assert_allclose(outside.scores(np.ones((1, 80)))[0], scores, rtol=1e-9)
     expected = search.score_estimate_
@@ -120,7 +120,7 @@ def test_weights_of_rows_count():
         scorer = metrics.make_scorer(metrics.accuracy_score).set_score_request(sample_weight=True)
         model = svc().set_fit_request(sample_weight=False)
         search = quick(model, C_GAMMA, scoring=scorer).fit(X, y, sample_weight=weight)
-    outside = search._outside
+    outside = search._read_outputs()
     scores = search.cv_results_["mean_test_score"]
     np.testing.assert_allclose(outside.scores(np.ones((1, 80)))[0], scores)
     assert search.score_estimate_.n_samples == 40
@@ -164,7 +164,7 @@ def test_what_is_kept_is_small_and_survives_a_pickle():
     search = quick(svc(), C_GAMMA).fit(X, y)
     again = pickle.loads(pickle.dumps(search))
     assert again.score_estimate_ == search.score_estimate_
-    assert search._outside.n_points == 1  # the others have served
+    assert search._read_outputs().n_points == 1  # the others have served
 
 
 def test_the_same_data_give_the_same_estimate():
@@ -197,7 +197,7 @@ def test_many_rows_are_drawn_in_parts():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search = GradientSearchCV(LinearSVC(), {"C": [0.01, 1.0]}, cv=3).fit(X, y)
-    drawn = draws(search._outside, 0)
+    drawn = draws(search._read_outputs(), 0)
     assert drawn.shape == (DRAWS, 2)
     p = search.best_score_
     assert drawn.std(axis=0)[0] == pytest.approx(np.sqrt(p * (1 - p) / 3000), rel=0.15)

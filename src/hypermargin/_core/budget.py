@@ -224,6 +224,12 @@ class Workers:
         self._inside = threading.local()
         self._long: dict[Any, bool] = {}  # whether items of a function took long the last time
 
+    def release(self) -> None:
+        """Let the threads end; who needs some later gets others."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False)
+
     @property
     def inside(self) -> bool:
         """Whether the caller is one of the workers."""

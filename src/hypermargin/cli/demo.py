@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from ..files.writing import beside, check_outputs
 from ..search.search import GradientSearchCV
 from .telling import Teller, params, table
-from .tune import check_report, interruptible
+from .tune import interruptible
 
 POINTS = 9  # of the grid on either axis
 
@@ -24,7 +24,6 @@ def run(options: Any) -> int:
     """Show a search; return the exit code."""
     teller = Teller(options)
     check_outputs([options.report], options.overwrite)
-    check_report(options.report)
     X, y = load_breast_cancer(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=0)
     model, cv = (
@@ -43,7 +42,7 @@ def run(options: Any) -> int:
         grid, grid_seconds = _timed(GridSearchCV(model, space, cv=cv), X, y)
     if options.report:
         with beside(options.report) as place:
-            ours.report(place)
+            ours.report(place, overwrite=True)
     found = [("hypermargin", ours, our_seconds), ("grid", grid, grid_seconds)]
     rows = [
         {"way": name, "params": one.best_params_, "score": one.best_score_,

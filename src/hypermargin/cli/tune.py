@@ -39,7 +39,6 @@ def run(options: Any) -> int:
     outputs = [options.out, options.libsvm, options.liblinear, options.history, options.report]
     ranged = f"{options.libsvm}.range" if options.libsvm else None
     check_outputs([*outputs, ranged], options.overwrite)
-    check_report(options.report)
     problem = load(options)
     search, prefix = make_search(problem, options, 0 if teller.quiet else 1)
     _check_exports(search.estimator, options)
@@ -156,12 +155,6 @@ def introduction(problem: Problem, options: Any, search: Any) -> list[str]:
     return lines + [f"guessed: {guess}" for guess in problem.guessed]
 
 
-def check_report(path: str | None) -> None:
-    """Refuse a report that cannot be made."""
-    if path is not None and not hasattr(GradientSearchCV, "report"):
-        raise Mistake("--report is not there in this version.")
-
-
 def _check_exports(model: Any, options: Any) -> None:
     """Refuse, before any work is done, a model that a format cannot hold."""
     machine = machine_of(model)
@@ -204,7 +197,7 @@ def write(search: Any, problem: Problem, options: Any, teller: Teller) -> dict[s
         written["history"] = options.history
     if options.report:
         with beside(options.report) as place:
-            search.report(place)
+            search.report(place, overwrite=True)
         written["report"] = options.report
     return written
 

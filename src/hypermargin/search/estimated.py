@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from sklearn.metrics._scorer import _PassthroughScorer
@@ -13,6 +15,10 @@ from .estimate import Comparison, ScoreEstimate, compare, estimate
 from .log import Log, Run
 from .outside import BestOutputs, OutOfFold, keep, leading_scorer
 from .records import Record
+
+# rows up to which what the outputs are read with is kept after a search: reading them would take a
+# part of its time, and the data are small
+SMALL_ENOUGH = 4_000
 
 
 def outside_of(log: Log, best: Record, groups: Any, by_function: bool) -> OutOfFold | str:
@@ -72,7 +78,7 @@ class Estimated(BaseSearchCV):
     """A search that tells what to expect on new data."""
 
     rank: int | None
-    _outside: OutOfFold | str
+    _outside: OutOfFold | str | Callable[[], OutOfFold | str]
     _score_estimate: ScoreEstimate | None
     _best_outputs: BestOutputs | None
 
@@ -84,13 +90,26 @@ class Estimated(BaseSearchCV):
         )
         self._best_outputs = None if best is None else best_outputs(log.run_of(best), best)
         if best is not None:
-            self._outside = outside_of(log, best, groups, callable(self.refit))
+            self._outside = partial(outside_of, log, best, groups, callable(self.refit))
+            if best.n_samples > SMALL_ENOUGH:
+                self._read_outputs()
+
+    def _read_outputs(self) -> OutOfFold | str:
+        """Return what was kept; it is read off the search once."""
+        if callable(self._outside):
+            self._outside = self._outside()
+        return self._outside
+
+    def __getstate__(self) -> Any:
+        if hasattr(self, "_outside"):  # a search itself cannot be pickled
+            self._read_outputs()
+        return super().__getstate__()
 
     def _kept_outputs(self, what: str) -> OutOfFold:
         check_is_fitted(self, "cv_results_")
-        if isinstance(self._outside, str):
+        if isinstance(self._read_outputs(), str):
             raise AttributeError(f"There is no {what}: {self._outside}.")
-        return self._outside
+        return cast(OutOfFold, self._outside)
 
     @property
     def score_estimate_(self) -> ScoreEstimate:

@@ -217,10 +217,11 @@ class Log:
         self.tasks.progress.replaced(record, exact)
 
     def release(self) -> None:
-        """Give the memory of all problems back."""
+        """Give the memory and the threads of all problems back."""
         for run in self.runs:
             if run.prepared is not None:
                 run.prepared.problem.release()
+                run.prepared.problem.workers.release()
 
     @property
     def succeeded(self) -> bool:

@@ -21,6 +21,7 @@ from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _Passthroug
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.model_selection._validation import _score
 from sklearn.utils import column_or_1d
+from sklearn.utils._metadata_requests import _routing_enabled, process_routing
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
@@ -92,9 +93,12 @@ class Scoring:
             params = _check_method_params(self.X, params=dict(self.score_params), indices=rows)
 
             def ask(silent: Any, model: Any = model, y: Any = y, rows: Any = rows) -> Any:
-                if isinstance(self.scorer, _MultimetricScorer):  # it knows whose the params are
-                    silent = _MultimetricScorer(scorers={leading: silent})
-                return silent(model, rows, y, **params)  # noqa: B023, it is called at once
+                if not isinstance(self.scorer, _MultimetricScorer):
+                    return silent(model, rows, y, **params)  # noqa: B023, it is called at once
+                if _routing_enabled():  # it knows whose the params are
+                    routed = process_routing(self.scorer, "score", **params)  # noqa: B023
+                    return silent(model, rows, y, **routed[leading].score)
+                return _MultimetricScorer(scorers={leading: silent})(model, rows, y, **params)  # noqa: B023
 
             with config_context(assume_finite=True, skip_parameter_validation=True):
                 found.append(listen(scorer, ask))
