@@ -1,13 +1,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS := .venv/.ready-docs
 
-.PHONY: help venv demo test format bench clean
+.PHONY: help venv demo test format docs bench clean
 
 help:
 	@echo "make demo    tune an SVM and compare with a grid search"
 	@echo "make test    linter, format, types and tests"
 	@echo "make format  repair what the linter and the format check find"
+	@echo "make docs    build the documentation site in build/site"
 	@echo "make bench   list the benchmarks and say how to run one"
 
 venv: $(READY)
@@ -15,6 +17,12 @@ venv: $(READY)
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	@touch $@
+
+# the site needs neither the tests' tools nor a compiler
+$(DOCS): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $@
 
 demo: venv
@@ -30,6 +38,10 @@ format: venv
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(DOCS)
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
+	@echo "The site is in build/site: open build/site/index.html"
+
 bench: venv
 	@$(BIN)/python -m benchmarks list
 	@echo
@@ -37,4 +49,4 @@ bench: venv
 	@echo "Figures need:     $(BIN)/python -m pip install -e '.[bench]'"
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis

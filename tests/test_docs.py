@@ -13,7 +13,17 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.svm import SVC
 from test_layers import LAYERS
 
-from hypermargin import GradientSearchCV, KernelSVC, KernelSVR
+import hypermargin
+from hypermargin import (
+    GradientSearchCV,
+    KernelSVC,
+    KernelSVR,
+    criteria,
+    files,
+    kernels,
+    methods,
+    plot,
+)
 from hypermargin.adapters import ADAPTERS
 from hypermargin.criteria import CRITERIA
 from hypermargin.methods import METHODS
@@ -186,14 +196,37 @@ def test_the_page_on_pictures_runs(tmp_path, monkeypatch):
     names["path"].figure_.clear()
 
 
+OWN = set(re.findall(r'blocks\("docs/([\w-]+)\.md"\)', Path(__file__).read_text()))
+OTHERS = sorted({page.stem for page in (ROOT / "docs").glob("*.md")} - OWN)
+
+
+@pytest.mark.parametrize("page", [name for name in OTHERS if blocks(f"docs/{name}.md")])
+def test_other_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = make_data(2, n=90)
+    names = {"X": X, "y": y}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for block in blocks(f"docs/{page}.md"):
+            exec(block, names)
+
+
 WORDS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what links to the headings of a page end with."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in headings}
 
 
 @pytest.mark.parametrize("page", WORDS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_names_of_files_lead_somewhere(page):
     text = page.read_text()
-    for link in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (page.parent / link).exists(), link
+    for link, _, heading in re.findall(r"\]\(([^)#:]*)(#([^)]*))?\)", text):
+        target = page.parent / link if link else page
+        assert target.exists(), link
+        assert not heading or heading in anchors(target), f"{link}#{heading}"
     folders = "|".join(LAYERS)
     for name in re.findall(rf"`((?:{folders})/[\w/.]*)`", text):
         assert (ROOT / "src" / "hypermargin" / name).exists(), name
@@ -208,3 +241,27 @@ def test_the_documentation_lists_all_criteria():
             continue  # an example of the documentation
         assert f"`{name}`" in page
         assert f"`{type(criterion).__name__}(" in page
+
+
+def listed(page: Path) -> list[Path]:
+    """Return the pages of a page's tables of contents, in their order."""
+    trees = re.findall(
+        r"```\{toctree\}\n(?::[^\n]*\n)*\n(.*?)```", page.read_text(), flags=re.DOTALL
+    )
+    return [page.parent / f"{name}.md" for tree in trees for name in tree.split()]
+
+
+def test_the_site_lists_every_page_once():
+    site = ROOT / "docs"
+    reached = [site / "index.md"]
+    for page in reached:
+        assert page.exists(), page
+        reached += listed(page)
+    assert sorted(reached) == sorted(site.rglob("*.md"))
+
+
+@pytest.mark.parametrize("module", [hypermargin, kernels, criteria, methods, plot, files])
+def test_the_site_describes_every_public_name(module):
+    name = module.__name__.removeprefix("hypermargin.")
+    page = (ROOT / "docs" / "api" / f"{name}.md").read_text()
+    assert f".. automodule:: {module.__name__}\n   :members:" in page

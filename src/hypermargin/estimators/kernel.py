@@ -219,7 +219,7 @@ class _KernelMachine(Machine):
 
 
 class KernelSVC(KnobClassifier, _KernelMachine):
-    r"""Kernel classifier with a choice of losses, costs and margins by class, and a threshold.
+    """Kernel classifier with a choice of losses, costs and margins by class, and a threshold.
 
     Minimises ``|f|^2 / 2 + sum_i C w_i class_cost[y_i] loss(margin[y_i], f(x_i))``, groups of rows
     having a factor `group_cost` on C as well; with many classes there is one machine per pair of
@@ -360,7 +360,7 @@ default="hinge"
 
 
 class KernelSVR(KnobRegressor, _KernelMachine):
-    r"""Kernel regression with a choice of losses.
+    """Kernel regression with a choice of losses.
 
     Minimises ``|f|^2 / 2 + sum_i C w_i loss(y_i - f(x_i))``; groups of rows may have factors on C
     and on epsilon.

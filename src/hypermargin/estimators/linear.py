@@ -68,7 +68,7 @@ class _LinearMachine(Machine):
 
 
 class LinearClassifier(KnobClassifier, _LinearMachine):
-    r"""Linear classifier with a choice of losses, costs and margins by class, and a threshold.
+    """Linear classifier with a choice of losses, costs and margins by class, and a threshold.
 
     Minimises ``(|w|^2 + b^2) / 2 + sum_i C w_i class_cost[y_i] loss(margin[y_i], o_i)`` with the
     outputs ``o_i = x_i w + intercept_scaling b``; with many classes there is one machine for each
@@ -169,7 +169,7 @@ default="squared_hinge"
 
 
 class LinearRegressor(KnobRegressor, _LinearMachine):
-    r"""Linear regression with a choice of losses.
+    """Linear regression with a choice of losses.
 
     Minimises ``(|w|^2 + b^2) / 2 + sum_i C w_i loss(y_i - o_i)`` with the outputs
     ``o_i = x_i w + intercept_scaling b``; groups of rows may have factors on C and on epsilon.

@@ -14,7 +14,7 @@ from .points import Points
 
 
 class Linear(Kernel):
-    """The linear kernel, x'z.
+    """The linear kernel, ``x'z``.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class _Affine(Kernel):
 
 
 class Polynomial(_Affine):
-    """The polynomial kernel, (gamma x'z + coef0)^degree.
+    """The polynomial kernel, ``(gamma x'z + coef0)^degree``.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Polynomial(_Affine):
 
 
 class Sigmoid(_Affine):
-    """The sigmoid kernel, tanh(gamma x'z + coef0); not positive definite in general.
+    """The sigmoid kernel, ``tanh(gamma x'z + coef0)``; not positive definite in general.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from .points import Points
 
 
 class Categories(ExponentialSum):
-    """K = exp(-sum_j gamma_j [x_j != z_j]), for columns of codes or of labels that are numbers.
+    """``K = exp(-sum_j gamma_j [x_j != z_j])``, for columns of codes or of labels that are numbers.
 
     A category that no training row has differs from all others.
 

@@ -10,7 +10,7 @@ from .points import Points
 
 
 class ExponentialChi2(ExponentialSum):
-    """K = exp(-sum_j gamma_j (x_j - z_j)^2 / (x_j + z_j)), for histograms; 0 / 0 counts as 0.
+    """``K = exp(-sum_j gamma_j (x_j - z_j)^2 / (x_j + z_j))``, for histograms; 0 / 0 counts as 0.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ LEAST_POWER = 0.3  # of q and p; what is less hardly tells rows apart that are n
 
 
 class GeneralisedGaussian(Stationary):
-    """K = exp(-(sum_j (gamma_j^(1/2) |x_j - z_j|)^p)^(q / p)), with 0 < q <= p <= 2.
+    """``K = exp(-(sum_j (gamma_j^(1/2) |x_j - z_j|)^p)^(q / p))``, with 0 < q <= p <= 2.
 
     With p = 2 it is the Gaussian kernel at q = 2 and Matern's of 1/2 at q = 1; with p = q = 1 it is
     the Laplacian kernel, with the squares of its widths.

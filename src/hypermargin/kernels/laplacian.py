@@ -73,7 +73,7 @@ class ExponentialSum(Kernel):
 
 
 class Laplacian(ExponentialSum):
-    """K = exp(-sum_j gamma_j |x_j - z_j|): a product of kernels of single features.
+    """``K = exp(-sum_j gamma_j |x_j - z_j|)``: a product of kernels of single features.
 
     Parameters
     ----------

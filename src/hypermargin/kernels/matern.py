@@ -13,7 +13,7 @@ from .stationary import Stationary, by_width, factor_of, measured_error
 
 
 class Matern12(Stationary):
-    """K = exp(-sqrt d), d = sum_j gamma_j (x_j - z_j)^2.
+    """``K = exp(-sqrt d)``, ``d = sum_j gamma_j (x_j - z_j)^2``.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Matern12(Stationary):
 
 
 class Matern32(Stationary):
-    """K = (1 + t) exp(-t), t = sqrt(3 d), d = sum_j gamma_j (x_j - z_j)^2.
+    """``K = (1 + t) exp(-t)``, ``t = sqrt(3 d)``, ``d = sum_j gamma_j (x_j - z_j)^2``.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Matern32(Stationary):
 
 
 class Matern52(Stationary):
-    """K = (1 + t + t^2 / 3) exp(-t), t = sqrt(5 d), d = sum_j gamma_j (x_j - z_j)^2.
+    """``K = (1 + t + t^2 / 3) exp(-t)``, ``t = sqrt(5 d)``, ``d = sum_j gamma_j (x_j - z_j)^2``.
 
     Parameters
     ----------

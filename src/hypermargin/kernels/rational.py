@@ -16,7 +16,7 @@ from .stationary import Stationary, by_width
 
 
 class RationalQuadratic(Stationary):
-    """K = (1 + d / alpha)^-alpha, d = sum_j gamma_j (x_j - z_j)^2.
+    """``K = (1 + d / alpha)^-alpha``, ``d = sum_j gamma_j (x_j - z_j)^2``.
 
     It is the Gaussian kernel where alpha is large, and has longer tails where it is small.
 

@@ -12,7 +12,7 @@ from .stationary import Stationary, by_width, factor_of
 
 
 class RBF(Stationary):
-    """The Gaussian kernel, exp(-gamma |x - z|^2): eq. (2) of Keerthi et al.
+    """The Gaussian kernel, ``exp(-gamma |x - z|^2)``: eq. (2) of Keerthi et al.
 
     With a width for each feature, exp(-sum_j gamma_j (x_j - z_j)^2), it is eq. (3).
 

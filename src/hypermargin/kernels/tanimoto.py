@@ -33,7 +33,7 @@ class _OfCounts(Kernel):
 
 
 class Tanimoto(_OfCounts):
-    """K = x'z / (|x|^2 + |z|^2 - x'z): of bits, those in common by those in either.
+    """``K = x'z / (|x|^2 + |z|^2 - x'z)``: of bits, those in common by those in either.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Tanimoto(_OfCounts):
 
 
 class MinMax(_OfCounts):
-    """K = sum_j min(x_j, z_j) / sum_j max(x_j, z_j); of bits, the same as Tanimoto's.
+    """``K = sum_j min(x_j, z_j) / sum_j max(x_j, z_j)``; of bits, the same as Tanimoto's.
 
     Parameters
     ----------
