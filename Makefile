@@ -2,6 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 DOCS := .venv/.ready-docs
+DEMO := .venv/.ready-demo
 
 .PHONY: help venv demo test format docs bench clean
 
@@ -19,14 +20,17 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
 	@touch $@
 
-# the site needs neither the tests' tools nor a compiler
-$(DOCS): pyproject.toml
+# neither needs the tests' tools, nor a compiler for them
+$(DOCS): EXTRAS := docs
+$(DEMO): EXTRAS := plot,progress
+$(DOCS) $(DEMO): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
 	@touch $@
 
-demo: venv
-	@$(BIN)/python examples/demo.py
+demo: $(DEMO)
+	@mkdir -p build
+	@$(BIN)/hypermargin demo --report build/demo.html --overwrite
 
 test: venv
 	$(BIN)/ruff check

@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "numpydoc",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
 ]
 html_theme = "furo"
 html_title = f"hypermargin {__version__}"
@@ -30,6 +31,18 @@ autosummary_generate = False
 autodoc_typehints = "none"  # docstrings tell the types
 autodoc_member_order = "bysource"
 autodoc_default_options = {"inherited-members": True}
+
+# the gallery runs examples/ and puts pages with their pictures beside the others
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": 1e6,
+    "within_subsection_order": "FileNameSortKey",
+}
 
 LONG = ("record",)  # tables that are for programmes
 

@@ -1,6 +1,7 @@
 """Code in the documentation runs."""
 
 import re
+import runpy
 import warnings
 from pathlib import Path
 
@@ -243,12 +244,27 @@ def test_the_documentation_lists_all_criteria():
         assert f"`{type(criterion).__name__}(" in page
 
 
+GALLERY = "gallery/index"  # the build makes it of the examples
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+def test_examples_run_and_draw(script, capsys):
+    from matplotlib import pyplot
+
+    pyplot.switch_backend("agg")
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out
+    assert pyplot.get_fignums()
+    pyplot.close("all")
+
+
 def listed(page: Path) -> list[Path]:
     """Return the pages of a page's tables of contents, in their order."""
     trees = re.findall(
         r"```\{toctree\}\n(?::[^\n]*\n)*\n(.*?)```", page.read_text(), flags=re.DOTALL
     )
-    return [page.parent / f"{name}.md" for tree in trees for name in tree.split()]
+    names = [name for tree in trees for name in tree.split()]
+    return [page.parent / f"{name}.md" for name in names if name != GALLERY]
 
 
 def test_the_site_lists_every_page_once():
@@ -258,6 +274,7 @@ def test_the_site_lists_every_page_once():
         assert page.exists(), page
         reached += listed(page)
     assert sorted(reached) == sorted(site.rglob("*.md"))
+    assert GALLERY in (site / "index.md").read_text().split()
 
 
 @pytest.mark.parametrize("module", [hypermargin, kernels, criteria, methods, plot, files])
