@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
+highlight_language = "none"  # blocks that name no language
 html_theme = "furo"
 html_title = f"hypermargin {__version__}"
 html_copy_source = False

@@ -36,15 +36,22 @@ def blocks(name: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
 
 
-def test_the_readme_runs_from_top_to_bottom():
+def test_the_readme_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     X, y = make_data(2, n=90)
     names = {"X": X, "y": y}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for block in blocks("README.md"):
             exec(block, names)
-    assert names["search"].best_params_["C"] == names["search"].best_estimator_.C
-    assert set(names["gradient"]) == {"C", "gamma"}
+    assert set(names["search"].best_params_) == {"C", "gamma", "threshold"}
+    assert (tmp_path / "report.html").stat().st_size > 0
+
+
+def test_the_table_of_folders_is_that_of_the_package():
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    table = page[page.index("## The folders") :]
+    assert re.findall(r"^\| `(\w+)/` \|", table, flags=re.MULTILINE) == list(LAYERS)
 
 
 EXAMPLES = {
