@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
 from sklearn.svm import SVC, LinearSVC
 
 from hypermargin import GradientSearchCV
-from hypermargin.search.estimate import DRAWS, draws
+from hypermargin.search.estimate import RESAMPLES, draws
 from hypermargin.search.resampled import called, fast_scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -198,6 +198,6 @@ def test_many_rows_are_drawn_in_parts():
         warnings.simplefilter("ignore")
         search = GradientSearchCV(LinearSVC(), {"C": [0.01, 1.0]}, cv=3).fit(X, y)
     drawn = draws(search._read_outputs(), 0)
-    assert drawn.shape == (DRAWS, 2)
+    assert drawn.shape == (RESAMPLES, 2)
     p = search.best_score_
     assert drawn.std(axis=0)[0] == pytest.approx(np.sqrt(p * (1 - p) / 3000), rel=0.15)

@@ -71,7 +71,7 @@ def test_gradients_are_exact_when_kernel_values_do_not_fit_into_memory(kind):
 
 def test_machines_that_share_a_preconditioner_have_exact_gradients(monkeypatch):
     monkeypatch.setattr("hypermargin.problems.landmarks.newton.DIRECT", 0.0)
-    monkeypatch.setattr("hypermargin.problems.landmarks.features.SAMPLE", (1, 1))
+    monkeypatch.setattr("hypermargin.problems.landmarks.features.ROWS_PER_LANDMARK", (1, 1))
     problem, params = problem_of("svc", "rbf", n=150, rank=25)
     assert_gradient(problem, params)
 

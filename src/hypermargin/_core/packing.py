@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-LONG = 4096  # entries of an array that is worth a closer look
-SAMPLE = 64  # of them, which show whether some values are common
+LONG_ARRAY = 4096  # entries of an array that is worth a closer look
+ENTRIES_SEEN = 64  # of them, which show whether some values are common
 COMMON = 8  # values that are coded, at most
 OTHER = 255  # the code of an entry that is none of them
 
@@ -68,7 +68,7 @@ class Packer:
         """
         about: list[Any] = [array.dtype.str, list(array.shape)]
         self.arrays.append(about)
-        if array.size < LONG or array.itemsize not in (4, 8):
+        if array.size < LONG_ARRAY or array.itemsize not in (4, 8):
             self._parts.append(array.tobytes())
             return
         flat = np.ascontiguousarray(array).reshape(-1)
@@ -135,6 +135,6 @@ class Unpacker:
 
 def _common(bits: np.ndarray) -> list[int]:
     """Return values that half of the entries have, as far as a sample tells; none if there are."""
-    sample = bits[:: len(bits) // SAMPLE].tolist()
+    sample = bits[:: len(bits) // ENTRIES_SEEN].tolist()
     most = [pair for pair in Counter(sample).most_common(COMMON) if pair[1] > len(sample) // 32]
     return [value for value, _ in most] if 2 * sum(n for _, n in most) > len(sample) else []

@@ -18,7 +18,7 @@ from scipy.optimize import NonlinearConstraint, linprog, minimize
 from .budget import cached
 
 TOL = 1e-6  # by how much a constraint may be missed, relative to its terms
-INSIDE = 1e-7  # by how much bounds are drawn in, so that rounding does not miss them
+DRAWN_IN = 1e-7  # by how much bounds are drawn in, so that rounding does not miss them
 STARTS = 64  # places from which a feasible point is looked for
 
 
@@ -65,7 +65,7 @@ class Region:
         """Return the constraints on coordinates, as optimisers of SciPy take them."""
         equal = self.low == self.high
         drawn_in = [
-            bound + sign * INSIDE * np.where(np.isfinite(bound), np.abs(bound), 0.0)
+            bound + sign * DRAWN_IN * np.where(np.isfinite(bound), np.abs(bound), 0.0)
             for bound, sign in ((self.low, 1.0), (self.high, -1.0))
         ]
         wide = drawn_in[0] <= drawn_in[1]

@@ -24,7 +24,7 @@ from .region import Region
 # Values of hyperparameters by the problem's names: floats, and arrays over all entries.
 Params = dict[str, Any]
 
-MORE = 8  # times as many places are drawn where some of them do not meet constraints
+MORE_PLACES = 8  # times as many places are drawn where some of them do not meet constraints
 
 
 def same(one: Params, other: Params) -> bool:
@@ -459,7 +459,7 @@ def lattice(space: Space, n_points: int, whole: bool = False) -> Iterator[np.nda
         yield np.empty(0)
         return
     low, high = (space.bounds if whole else space.first_look).T
-    drawn = n_points if space.region is None else MORE * n_points
+    drawn = n_points if space.region is None else MORE_PLACES * n_points
     places = low + qmc.Halton(len(space), scramble=False).random(drawn + 1)[1:] * (high - low)
     if space.region is not None:
         places = space.region.spread(places, n_points)

@@ -12,7 +12,7 @@ import numpy as np
 from ..files import Mistake, Table
 
 NUMBER, DATE, CATEGORY, TEXT = "number", "date", "category", "text"
-LONG = 5  # words; texts that have more on average are long
+LONG_TEXT = 5  # words; texts that have more on average are long
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}([T ]\d{1,2}:\d{2}.*)?")
 A_DAY = 86_400.0
@@ -58,7 +58,7 @@ def kind_of(name: str, values: np.ndarray) -> str | None:
             f"Column {name!r} has dates such as {words[0]!r}; write them as 2024-12-31, or leave "
             f"the column out with --ignore {name!r}."
         )
-    if sum(len(word.split()) for word in words) > LONG * len(words):
+    if sum(len(word.split()) for word in words) > LONG_TEXT * len(words):
         return TEXT
     return CATEGORY if len(set(words)) < len(words) else None
 

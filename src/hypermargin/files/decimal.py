@@ -17,7 +17,7 @@ from numba import types
 from .._core.compiled import bitcast, compiled
 
 LEAST_POWER, MOST_POWER = -290, 290  # of ten; beyond, doubles run out of digits or of range
-SMALL = 22  # 10^22 is the last power of ten that a double holds exactly
+LAST_EXACT_POWER = 22  # 10^22 is the last power of ten that a double holds exactly
 MOST_DIGITS = 19  # that a whole number below 2^64 surely has room for
 ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 U0, U1, U3, U9, U10 = (np.uint64(k) for k in (0, 1, 3, 9, 10))
@@ -36,7 +36,7 @@ _as_double = bitcast(types.uint64, types.float64, ir.DoubleType())
 @cache
 def powers() -> tuple[np.ndarray, np.ndarray]:
     """Return 10^0 to 10^22, and the first 128 bits of 5^q for every q, as two whole numbers."""
-    small = np.array([10.0**k for k in range(SMALL + 1)])
+    small = np.array([10.0**k for k in range(LAST_EXACT_POWER + 1)])
     bits = np.empty((MOST_POWER - LEAST_POWER + 1, 2), dtype=np.uint64)
     for place, q in enumerate(range(LEAST_POWER, MOST_POWER + 1)):
         if q >= 0:
@@ -140,7 +140,7 @@ def number(text, at, small, bits):
         # of a sign or a point alone Python must say that it is no number
         return (-0.0 if negative else 0.0), at, n_digits > 0
     value, sure = 0.0, False
-    if w <= EXACT and -SMALL <= q <= SMALL:
+    if w <= EXACT and -LAST_EXACT_POWER <= q <= LAST_EXACT_POWER:
         value, sure = (np.float64(w) / small[-q] if q < 0 else np.float64(w) * small[q]), True
     elif LEAST_POWER <= q <= MOST_POWER:
         value, sure = _rounded(w, q, bits)

@@ -26,7 +26,7 @@ from .table import Table
 
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars", " ": "blanks"}
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "?"])
-SAMPLE = 100  # lines that are looked at before reading
+LINES_SEEN = 100  # lines that are looked at before reading
 CELLS = 1_000_000  # that are held as text at a time
 DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
 Rows = list[list[str]]
@@ -65,7 +65,7 @@ def _layout(path: str | Path, header: bool | None) -> tuple[Layout, list[str]]:
     if not start.strip():
         raise Mistake(f"{path} is empty.")
     with _text(path) as lines:
-        sample = [line for line in islice(lines, SAMPLE) if line.strip()]
+        sample = [line for line in islice(lines, LINES_SEEN) if line.strip()]
         separator, rows = _separated(sample)
     cells = [cell.strip() for row in rows for cell in row]
     comma = separator in ";\t|" and any(map(DECIMAL_COMMA.fullmatch, cells))

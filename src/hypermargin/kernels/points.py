@@ -12,7 +12,7 @@ from .._core.budget import cached
 from .._core.compiled import compiled, row_codes, sparse_row_codes
 
 RANGE = 1e-30, 1e30  # of squared norms, that leaves room for widths and sums
-NEAR = 0.01  # distances, relative to the norms, that are computed from differences of rows
+NEAR_ROWS = 0.01  # distances, relative to the norms, that are computed from differences of rows
 NOTHING = 1e-12  # those of sparse rows that may be those of equal ones
 DENSE = 2**28  # bytes that a dense copy of sparse rows may take
 
@@ -200,7 +200,7 @@ class Points:
             return d
         rows = self if self.centre is other.centre else replace(self, centre=other.centre)
         norms = np.ascontiguousarray(other.lifted[:, -2])
-        _sharpen(d, rows.lifted, other.lifted, norms, d.dtype.type(factor), d.dtype.type(NEAR))
+        _sharpen(d, rows.lifted, other.lifted, norms, d.dtype.type(factor), d.dtype.type(NEAR_ROWS))
         return d
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._core.space import GroupedArray
 from .features import exchanged, features_of
 from .objective import Objective
-from .parts import ENOUGH, ROWS, Held, held_out, without
+from .parts import LEAST_PARTS, ROWS, Held, held_out, without
 from .proxy import Proxy, coordinates_of, widths_in
 
 CLEARLY = 3.0  # deviations from chance
@@ -269,7 +269,7 @@ class Lessons:
     def others(self, number: int) -> list[int]:
         """Return the parts that are left out with a part."""
         n_parts = len(self.parts)
-        if n_parts < ENOUGH:
+        if n_parts < LEAST_PARTS:
             return [number]
         if max(len(part.train) for part in self.parts) >= ROWS[0]:  # lessons are dear
             return [(number - 1) % n_parts, (number + 1) % n_parts]

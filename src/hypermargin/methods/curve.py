@@ -28,7 +28,7 @@ from .walk import Place, Walk, no_common_range
 NODE = 1e-2  # tolerance of training on the way: LIBLINEAR's own
 STRIDE = 4.0 * np.log(2.0)  # between places, in log C
 FINE = 8  # points of the curve from one place to the next
-NEAR = 1.01 * STRIDE / FINE  # from the best place to its neighbours, on few rows
+NEIGHBOURS = 1.01 * STRIDE / FINE  # from the best place to its neighbours, on few rows
 FEW_ROWS = 1000  # below, places are everywhere in the space
 SAME = 1e-4  # scores that differ by less are the same, relative to the best
 NO_CHANGE = 0.02  # change of outputs over a stride that is none
@@ -152,7 +152,7 @@ def _halfway(nodes: Sequence[Node]) -> float | None:
     best = max(range(len(nodes)), key=lambda k: nodes[k].rank)
     around = pairwise(nodes[max(0, best - 1) : best + 2])
     left, right = max(around, key=lambda pair: pair[1].at - pair[0].at)
-    return 0.5 * (left.at + right.at) if right.at - left.at > NEAR else None
+    return 0.5 * (left.at + right.at) if right.at - left.at > NEIGHBOURS else None
 
 
 def _node(walk: Walk, at: Place) -> Node | None:

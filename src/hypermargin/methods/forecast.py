@@ -17,7 +17,7 @@ from .._core.warn import warn
 from ..problems.base import Problem
 from ..problems.exact.state import State
 
-LONG = 3600.0  # seconds that one should be warned of
+LONG_SEARCH = 3600.0  # seconds that one should be warned of
 FIXED = 0.5  # part of an evaluation on the fewest rows that does not depend on their number
 
 
@@ -35,7 +35,7 @@ class Forecast:
 
     @property
     def is_long(self) -> bool:
-        return self.seconds >= LONG
+        return self.seconds >= LONG_SEARCH
 
     def warn(self, kernels: bool) -> None:
         """Say that a search will take long, and what would take less; `rank` is for kernels."""

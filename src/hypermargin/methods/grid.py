@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.space import MORE, Space
+from .._core.space import MORE_PLACES, Space
 from .arguments import check_whole
 from .base import Curve, Method
 from .objective import Level, Objective
@@ -182,7 +182,7 @@ class RandomPoints(Method):
             size = int(min(max(FIRST_BATCH, seen), objective.max_evals - seen))
             drawn = rng.uniform(low, high, size=(size, len(low)))
             if space.region is not None:
-                more = rng.uniform(low, high, size=(MORE * size, len(low)))
+                more = rng.uniform(low, high, size=(MORE_PLACES * size, len(low)))
                 drawn = space.region.spread(np.vstack([drawn, more]), size)
             for theta in by_neighbours(drawn, at):
                 yield theta

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .objective import SearchEnded
 
-TOL = 1e-6  # of IPOPT; hyperparameters are evaluated with machines that are trained
+IPOPT_TOL = 1e-6  # of IPOPT; hyperparameters are evaluated with machines that are trained
 ITERATIONS = 300  # after which the point is near enough, or never will be
 
 
@@ -36,7 +36,12 @@ def relaxed(programme: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     v, limits = casadi.MX.sym("v", programme.size), casadi.MX.sym("limits", n_folds)
     gaps = [programme.gap_of(f, v, casadi) / limits[f] for f in range(n_folds)]
     linear = casadi.DM(sparse.vstack([programme.equal, programme.less], "csc"))
-    options: dict[str, Any] = {"print_level": 0, "sb": "yes", "tol": TOL, "max_iter": ITERATIONS}
+    options: dict[str, Any] = {
+        "print_level": 0,
+        "sb": "yes",
+        "tol": IPOPT_TOL,
+        "max_iter": ITERATIONS,
+    }
     if budget.left is not None:
         options["max_wall_time"] = max(budget.left, 1e-3)
     parts = {

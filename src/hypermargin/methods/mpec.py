@@ -40,7 +40,11 @@ from .gradient import Descent, nested_rows
 from .interior import check_casadi, relaxed
 from .objective import Objective, SearchEnded
 
-MOST = {"slams": (500, 10), "ez-slams": (500, 10), "ipopt": (200, 5)}  # rows and folds; programmes
+LARGEST = {
+    "slams": (500, 10),
+    "ez-slams": (500, 10),
+    "ipopt": (200, 5),
+}  # rows and folds; programmes
 # of more take minutes each
 STEPS = {"slams": (1e-4, 200), "ez-slams": (1e-2, 20)}  # least relative gain of a step; most steps
 PENALTY = 10.0  # a gap as large as a machine's objective costs so many errors
@@ -93,7 +97,7 @@ class Mpec(Method):
             return "is for linear models of the epsilon-insensitive loss; use method='gradient'"
         if not set(model.bare(ranges)) <= {"C", "epsilon"}:
             return "is for C and epsilon only; use method='gradient'"
-        most = MOST[self.solver][0]
+        most = LARGEST[self.solver][0]
         if len(targets.y) > most:
             return f"is for {most} rows at most, of {len(targets.y)}; use method='gradient'"
         return None
@@ -102,7 +106,7 @@ class Mpec(Method):
         if self.solver == "ipopt":
             check_casadi()
         n_rows, n_folds = objective.prepared.n_rows, len(objective.prepared.splits)
-        most_rows, most_folds = MOST[self.solver]
+        most_rows, most_folds = LARGEST[self.solver]
         if n_rows * n_folds > most_rows * most_folds:
             raise ValueError(
                 f"method='mpec' is for {most_rows} rows in {most_folds} folds at most, of {n_rows} "

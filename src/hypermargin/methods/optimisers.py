@@ -24,7 +24,7 @@ from .._core.region import Region
 STEPS = 5, 5  # most evaluations: a first number, and so many for each hyperparameter
 MUCH = 4.0  # gains of so many times the tolerance are worth another evaluation
 FEW = 6  # hyperparameters up to which a full model is the default
-MOST = 30  # for which there can be one: it has as many numbers as a symmetric matrix
+MOST_IN_MODEL = 30  # for which there can be one: it has as many numbers as a symmetric matrix
 
 ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -345,15 +345,16 @@ def choose_optimiser(
                 f"optimiser={asked!r} knows no constraints; use 'model', or a function of "
                 "scipy.optimize.minimize that takes them."
             )
-        if n_dimensions > MOST:
+        if n_dimensions > MOST_IN_MODEL:
             raise ValueError(
-                f"constraints of method='gradient' are for at most {MOST} hyperparameters, the "
-                f"space has {n_dimensions}; give an optimiser of your own that takes them."
+                f"constraints of method='gradient' are for at most {MOST_IN_MODEL} "
+                f"hyperparameters, the space has {n_dimensions}; give an optimiser of your own "
+                "that takes them."
             )
         return partial(quadratic_model, region=region)
-    if asked == "model" and n_dimensions > MOST:
+    if asked == "model" and n_dimensions > MOST_IN_MODEL:
         raise ValueError(
-            f"optimiser='model' is for at most {MOST} hyperparameters, the space has "
+            f"optimiser='model' is for at most {MOST_IN_MODEL} hyperparameters, the space has "
             f"{n_dimensions}; use 'lbfgs'."
         )
     if asked == "auto":

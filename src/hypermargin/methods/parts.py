@@ -12,7 +12,7 @@ from ..problems.base import Design
 from .objective import Objective
 
 PARTS = 5  # most parts that are held out in turn
-ENOUGH = 4  # parts of which two can be left out, so that enough rows to learn from are left
+LEAST_PARTS = 4  # parts of which two can be left out, so that enough rows to learn from are left
 ROWS = 500, 1250, 2.5  # to learn from: at least, at most, and for each width
 MOST_HELD_OUT = 4000  # rows to hold out
 

@@ -24,7 +24,7 @@ from ..adapters.base import Targets
 from ..adapters.model import Model
 from ..problems.linear.part import Job, Start
 from ..problems.linear.problem import FINISH, LinearCrossValidation
-from ..problems.linear.systems import FEW
+from ..problems.linear.systems import FEW_FEATURES
 from ..problems.linear.tangent import Coordinate, Machines, Place, Tangent, Untrained
 from .arguments import check_flag
 from .base import Curve, Method
@@ -33,15 +33,15 @@ from .least_squares import Block, Step, solve
 from .objective import Objective, SearchEnded
 
 ZETA = 1e-3  # gradients of machines that are trained, in units of those where nothing is learnt
-SHARE = 0.01  # of the loss, that weights of folds may gain at first by not being trained
+GAIN_AT_FIRST = 0.01  # of the loss, that weights of folds may gain at first by not being trained
 RHO = 0.1  # the least share of what was promised that a step must gain
-ENOUGH = 0.2  # of the tolerance of a search: Moore et al.'s own if that is the usual one
-NEAR = 1e-2  # proximity to begin with; to try again nearer costs little
+PART_OF_TOL = 0.2  # of the tolerance of a search: Moore et al.'s own if that is the usual one
+PROXIMITY = 1e-2  # proximity to begin with; to try again nearer costs little
 ASTRAY = 0.1  # of the loss of trained machines, that no weights are to gain by not being trained
 DOUBLINGS = 50  # most of a penalty; beyond that there is nothing but rounding
-MORE = 16.0  # factor on penalties that let them
+STEEPER = 16.0  # factor on penalties that let them
 AFAR = 0.1  # moves of hyperparameters that are worth an evaluation, in units of the space
-SMALL = 1e-4  # by how much outputs are moved to see the curvature of the outer loss
+NUDGE = 1e-4  # by how much outputs are moved to see the curvature of the outer loss
 
 
 class Penalty(Method):
@@ -87,9 +87,9 @@ class Penalty(Method):
             objective(np.empty(0))
             return None
         width = objective.prepared.problem.designs[0].points.shape[1]
-        if width > FEW:
+        if width > FEW_FEATURES:
             raise ValueError(
-                f"method='penalty' is for {FEW} features at most, and X has {width}; "
+                f"method='penalty' is for {FEW_FEATURES} features at most, and X has {width}; "
                 "use method='gradient'."
             )
         bilevel = Bilevel(objective, self.logarithms)
@@ -150,7 +150,7 @@ class Bilevel:
         assert isinstance(problem, LinearCrossValidation)
         self.objective, self.problem, self.space = objective, problem, objective.space
         self.level = objective.on(None)
-        self.tol = ENOUGH * objective.tol
+        self.tol = PART_OF_TOL * objective.tol
         self.untrained = Untrained(problem, coordinates(objective))
         self.is_log = np.array([d.scale == "log" for d in self.space.dimensions])
         self.curved = self.is_log & (not logarithms)
@@ -168,7 +168,7 @@ class Bilevel:
         for _ in range(DOUBLINGS):
             point, astray = self.approach(point, penalties)
             if astray:
-                point, penalties = self.trained(point.theta), penalties.times(MORE)
+                point, penalties = self.trained(point.theta), penalties.times(STEEPER)
             elif self.is_trained(point, penalties):
                 break
             else:
@@ -192,7 +192,7 @@ class Bilevel:
         Also returned is whether weights have left what the trained machines are: where the outer
         loss is not convex, small penalties may lead them far away.
         """
-        tau, value = NEAR, penalties.value(point)
+        tau, value = PROXIMITY, penalties.value(point)
         while True:
             slope = self.slope(point, penalties, value)
             if slope.length < self.tol * value:
@@ -247,7 +247,7 @@ class Bilevel:
         worth = {job: point.loss / (len(reach) * length**2) for job, length in reach.items()}
         penalties = Penalties(worth)
         blocks = self.slope(point, penalties, point.loss).blocks
-        while sum(block.gain() for block in blocks) > SHARE * point.loss:
+        while sum(block.gain() for block in blocks) > GAIN_AT_FIRST * point.loss:
             penalties = penalties.times(2.0)
             blocks = [replace(block, penalty=2.0 * block.penalty) for block in blocks]
         return penalties
@@ -307,7 +307,7 @@ class Bilevel:
         for c in range(len(self.problem.columns)):
             column = np.concatenate([part[:, c] for part in outputs])
             move = np.zeros(outputs[0].shape[1])
-            move[c] = SMALL * (float(np.std(column)) or 1.0)
+            move[c] = NUDGE * (float(np.std(column)) or 1.0)
             more, less = (
                 self.objective.loss([part + sign * move for part in outputs])[1]
                 for sign in (1.0, -1.0)

@@ -28,10 +28,10 @@ from .base import Curve, Method
 from .objective import Objective, SearchEnded
 from .walk import Walk, not_alone
 
-TOL = 1e-2  # of the machines that are evaluated on the way: LIBLINEAR's own
+MACHINE_TOL = 1e-2  # of the machines that are evaluated on the way: LIBLINEAR's own
 RECORDED = 24  # points that are evaluated on the way, at most
-MOST = 2000  # iterations, where they go on until C stays
-FEWEST = 32  # iterations before C is said to stay
+MOST_SGD_STEPS = 2000  # iterations, where they go on until C stays
+FEWEST_STEPS = 32  # iterations before C is said to stay
 STAYS = 0.1  # relative change of C over the last half of the iterations
 
 
@@ -226,7 +226,7 @@ class StochasticSteps(Method):
     def search(self, objective: Objective) -> Curve | None:
         walk = Walk(objective)
         warm: Any = {}
-        places = recorded(self.iterations or MOST, objective.max_evals)
+        places = recorded(self.iterations or MOST_SGD_STEPS, objective.max_evals)
         run = Run(self, objective, walk)
         while not run.ended():
             run.go_on(places)
@@ -291,8 +291,8 @@ class Run:
         if self.method.iterations is not None:
             return self.t >= self.method.iterations
         late = np.array(self.past[self.t // 2 :])
-        stays = self.t >= FEWEST and np.abs(late - self.C).max() <= STAYS * self.C
-        return stays or self.t >= MOST
+        stays = self.t >= FEWEST_STEPS and np.abs(late - self.C).max() <= STAYS * self.C
+        return stays or self.t >= MOST_SGD_STEPS
 
     def go_on(self, places: set[int]) -> None:
         """Iterate until the next place where C is evaluated, or take it from the memory."""
@@ -359,5 +359,5 @@ class Run:
 
     def evaluate(self, warm: Any) -> Any:
         """Evaluate and record the present C; return where machines ended."""
-        visit = self.walk.visit(float(np.log(self.C)), TOL, warm)
+        visit = self.walk.visit(float(np.log(self.C)), MACHINE_TOL, warm)
         return warm if visit.evaluation is None else visit.evaluation.state

@@ -10,7 +10,7 @@ import numpy as np
 from .reading import fitted, flat
 from .style import BLUE, ORANGE, Display, axes_for
 
-MOST = 20  # bars
+MOST_BARS = 20  # bars
 
 
 class RelevanceDisplay(Display):
@@ -82,7 +82,7 @@ class RelevanceDisplay(Display):
                 "space={'gamma': 'per_feature'}, or a sum of kernels."
             )
         names = [str(name) for name in found["feature" if "feature" in found else "kernel"]]
-        order = np.argsort(-np.asarray(found["relevance"]), kind="stable")[:MOST]
+        order = np.argsort(-np.asarray(found["relevance"]), kind="stable")[:MOST_BARS]
         weights = None
         for name, value in search.best_params_.items():
             if name.endswith("weights") and isinstance(value, Mapping) and set(names) <= set(value):

@@ -10,9 +10,9 @@ from scipy.interpolate import RBFInterpolator
 from .reading import beside_best, best_params, check_name, fitted, flat, is_log, tuned
 from .style import BEST, BLACK, MAP, Display, axes_for
 
-FINE = 60  # points of an interpolated surface, in each direction
+SURFACE = 60  # points of an interpolated surface, in each direction
 GRID = 12  # points of one that is evaluated
-FEWEST = 6  # points that a surface can be made of
+FEWEST_POINTS = 6  # points that a surface can be made of
 
 
 class PathDisplay(Display):
@@ -206,11 +206,11 @@ def _surface(points: np.ndarray, values: np.ndarray) -> tuple | None:
     scale = [np.log if is_log(column) else np.asarray for column in points.T]
     at = np.stack([f(column) for f, column in zip(scale, points.T)], axis=1)
     spread = at.std(axis=0)
-    if len(np.unique(at, axis=0)) < FEWEST or not (spread > 0).all():
+    if len(np.unique(at, axis=0)) < FEWEST_POINTS or not (spread > 0).all():
         return None
     unique, first = np.unique(at / spread, axis=0, return_index=True)
     smooth = RBFInterpolator(unique, values[first], smoothing=1e-3, kernel="thin_plate_spline")
-    x, y = (_axis(column, FINE, margin=0.04) for column in points.T)
+    x, y = (_axis(column, SURFACE, margin=0.04) for column in points.T)
     mesh = np.stack(np.meshgrid(scale[0](x), scale[1](y)), axis=-1).reshape(-1, 2) / spread
     found = smooth(mesh).reshape(len(y), len(x))
     return x, y, np.clip(found, values.min(), values.max())  # splines may overshoot

@@ -39,7 +39,7 @@ FORMAT = 1
 MARK = {"hypermargin": "checkpoint", "format": FORMAT}
 BEGINNING = b'{"hypermargin": "checkpoint", '  # of every such file
 ENCODER = json.JSONEncoder(allow_nan=False)
-NEAR = 1e-9  # relative difference of points that are the same, but for rounding
+SAME_POINT = 1e-9  # relative difference of points that are the same, but for rounding
 
 
 class NoCheckpoint:
@@ -145,7 +145,9 @@ class Checkpoint(NoCheckpoint):
     def _nearest(self, key: str, theta: np.ndarray) -> bytes:
         """Return a point of the file that is the same but for rounding."""
         for point in self._points.get(key, []):
-            if self._known[key, point.tobytes()] and np.allclose(point, theta, NEAR, NEAR):
+            if self._known[key, point.tobytes()] and np.allclose(
+                point, theta, SAME_POINT, SAME_POINT
+            ):
                 return point.tobytes()
         return b""
 

@@ -28,7 +28,7 @@ from .refit import can_install
 
 NO_PART = 1e-3  # the least width of a feature, in units of that of all
 ALONE = 10  # the most in these units, for features among as many or more
-ENOUGH = 50  # classes, to see whether a machine can be fitted at all
+CLASSES_TO_TRY = 50  # classes, to see whether a machine can be fitted at all
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _refusal(make: Callable[[], Any], y: Any) -> Exception | None:
     try:
         machine, labels = make(), np.asarray(y)
         if labels.ndim == 1 and is_classifier(machine):
-            labels = np.repeat(np.unique(labels)[:ENOUGH], 2)
+            labels = np.repeat(np.unique(labels)[:CLASSES_TO_TRY], 2)
         else:
             labels = np.stack([np.zeros(labels.shape[1:]), np.ones(labels.shape[1:])])
         with warnings.catch_warnings(action="ignore"):

@@ -18,7 +18,7 @@ from sklearn import config_context, metrics
 from .outside import OutOfFold
 
 LEVEL = 0.9
-DRAWS = 500
+RESAMPLES = 500
 CALLS = 40  # draws for a function that must be called for each of them and every point,
 CANDIDATES = 10  # of which the best so many are considered
 # Errors of the rows of a fold have a machine in common, and the machines of folds most of their
@@ -210,7 +210,7 @@ def draws(outside: OutOfFold, seed: int) -> np.ndarray:
     """Return the scores of all points on draws of the rows, or of groups of them."""
     rng = np.random.default_rng(seed)
     unit, n_units = outside.units(UNITS, rng)
-    n_draws = DRAWS if outside.is_fast else CALLS
+    n_draws = RESAMPLES if outside.is_fast else CALLS
     size = max(1, min(n_draws, ENTRIES // len(unit)))
     found, equal = [], np.full(n_units, 1.0 / n_units)
     with config_context(assume_finite=True, skip_parameter_validation=True):

@@ -21,7 +21,7 @@ FREE = (
     "checkpoint",
 )  # fmt: skip
 ELSEWHERE = "cv", "space", "param_grid", "refit"  # are told in other words
-SHORT = 60  # characters of a value that a sentence can hold
+SHORT_VALUE = 60  # characters of a value that a sentence can hold
 
 
 def fingerprint(asked: Any, space: Any, splits: Sequence[Split], scoring: Scoring) -> dict:
@@ -110,7 +110,7 @@ def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
             yield from differences(before.get(part), now.get(part), inner)
         return
     was, is_now = _shown(before), _shown(now)
-    if name in ("X", "y", "folds") or max(len(was), len(is_now)) > SHORT:
+    if name in ("X", "y", "folds") or max(len(was), len(is_now)) > SHORT_VALUE:
         yield f"{name} differs" if name != "folds" else "folds differ"
     else:
         yield f"{name} was {was} and is {is_now}"

@@ -29,7 +29,7 @@ from .smo import make_feasible
 
 STEPS = 60  # at most; some twenty are usual
 EXACT = 1e-9  # products of variables and multipliers in the end, in units of gap and coefficient
-INSIDE = 0.995  # the part of the way to the nearest bound that a step goes
+PART_OF_WAY = 0.995  # the part of the way to the nearest bound that a step goes
 FAR = 1e6, 1e12  # coefficients to begin with and in the end, if bounds are further away
 LIFTS = 1e-14, 1e-7  # what rounding may take from the diagonal of K, at least and at most
 
@@ -115,7 +115,7 @@ class _Programme:
         after = (self.x + t * dx) @ (self.z + t * dz) + (self.s - t * dx) @ (self.w + t * dw)
         centre = before * (after / (2.0 * len(dx) * before)) ** 3
         dx, dz, dw, dy = direction(centre - dx * dz, centre + dx * dw)
-        t = INSIDE * self._reach(dx, dz, dw) if self._reach(dx, dz, dw) < 1.0 else 1.0
+        t = PART_OF_WAY * self._reach(dx, dz, dw) if self._reach(dx, dz, dw) < 1.0 else 1.0
         if not all(np.isfinite(d).all() for d in (dx, dz, dw)) or t < 1e-10:
             return False
         self.x, self.s = self.x + t * dx, self.s - t * dx

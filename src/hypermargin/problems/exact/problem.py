@@ -34,7 +34,7 @@ from .adjoint import adjoints
 from .saddle import SaddleSystem
 from .small import Squad, feasible_start, is_for_squads, outputs_of_columns, shared
 from .state import State, WarmStart, merged
-from .train import MOST, WHOLE, Start, Trained, support, train
+from .train import MOSTLY_ALL, WHOLE, Start, Trained, support, train
 from .view import View
 
 MOST_RIDGE = 1e30  # that goes with kernel values in single precision, which end at 1e38
@@ -249,7 +249,7 @@ class _TrainedDesign:
         elif active is not None:
             guess = np.zeros(len(view.rows), dtype=bool)
             guess[roster.rows[active]] = True
-            if guess.sum() <= MOST * len(guess):
+            if guess.sum() <= MOSTLY_ALL * len(guess):
                 gram.hold(np.flatnonzero(guess))
         left, start = np.arange(len(roster)), self._start(active, complete)
         if is_for_squads(gram, roster, self.dual, bias, self.effort):

@@ -20,7 +20,7 @@ from ...kernels.gram import Gram, borrowed
 from ...losses.base import Dual
 from .block import CHUNK, LOOK_PAIRS, POLISHED
 from .smo import make_feasible, optimality, smo_on_rows
-from .train import MOST, WHOLE, Start, likely, spread, units
+from .train import MOSTLY_ALL, WHOLE, Start, likely, spread, units
 
 SMALL = 1500  # rows up to which a machine among many is trained in a compiled call
 ALL = 100  # with at most so many rows a working set does not pay even for small machines
@@ -174,7 +174,7 @@ class Squad:
             rows = part.start + np.flatnonzero(self.trainable[part])
             if active is None:
                 guess[spread(rows, self.dual.target[0])] = True
-            if guess[rows].sum() <= MOST * len(rows):
+            if guess[rows].sum() <= MOSTLY_ALL * len(rows):
                 inside[rows] = guess[rows]
         return inside
 
@@ -225,7 +225,7 @@ class Squad:
             if near.sum() > sizes[c]:
                 near = np.argsort(-excess, kind="stable")[: sizes[c]]
             self.inside[rows[near]] = True
-            if self.inside[part].sum() > MOST * self.n_trainable[c]:
+            if self.inside[part].sum() > MOSTLY_ALL * self.n_trainable[c]:
                 self.inside[part] = self.trainable[part]
 
 

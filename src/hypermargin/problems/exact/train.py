@@ -24,7 +24,7 @@ from .soft import FistaMachine, SoftMachine
 TRIES = 4  # on the same rows without a gap of half the size, before machines are given up
 MOST_PAIRS = 10_000_000  # pairs after which a machine is given up as not converging; as libsvm
 WHOLE = 600  # with at most so many rows there is no point in a working set
-MOST = 0.7  # a working set of so large a part of the rows may as well be all of them
+MOSTLY_ALL = 0.7  # a working set of so large a part of the rows may as well be all of them
 NEAR = 0.1  # rows so close to a violation, in units of the target, are taken along
 AHEAD = 0.2  # the same for the working set of the next evaluation, whose hyperparameters differ
 
@@ -265,7 +265,7 @@ class _Team:
     def _fitting(self, wanted: np.ndarray) -> np.ndarray:
         """Return the wanted rows; all if that is most of them, the worst if memory is short."""
         chosen, capacity = self.trainable[wanted[self.trainable]], self.gram.capacity
-        if len(chosen) > MOST * len(self.trainable) and len(self.trainable) <= capacity:
+        if len(chosen) > MOSTLY_ALL * len(self.trainable) and len(self.trainable) <= capacity:
             return self.trainable
         return chosen if len(chosen) <= capacity else self._worst()
 

@@ -15,7 +15,7 @@ from ...kernels.points import Points
 
 BLOCK_BYTES = 2**23  # kernel values that are computed at a time
 CACHE_BYTES = 2**19  # kernel values that are used twice before they leave the cache
-SAMPLE = 8, 16  # least and most rows per landmark from which a preconditioner is made
+ROWS_PER_LANDMARK = 8, 16  # least and most rows per landmark from which a preconditioner is made
 
 
 class Features:

@@ -17,7 +17,7 @@ from ..._core.budget import Budget, OutOfTime
 from ..._core.spread import OUTLYING
 from ...losses.base import Dual
 from ..conjugate import conjugate_gradients, dots
-from .features import SAMPLE, Features
+from .features import ROWS_PER_LANDMARK, Features
 
 DIRECT = 2e10  # operations up to which every machine has a preconditioner of its own
 PASS = 2.0  # cost of an operation in a pass over the rows, in units of one in a factorisation
@@ -119,7 +119,7 @@ class NewtonSystem:
         return PASS * saved * 4.0 * self.D.size * len(self.Q) > price
 
     def _sample_size(self) -> int:
-        return int(np.clip(len(self.zone) // 4, *np.multiply(SAMPLE, len(self.Q))))
+        return int(np.clip(len(self.zone) // 4, *np.multiply(ROWS_PER_LANDMARK, len(self.Q))))
 
     def _factorise(self) -> None:
         n_machines = self.D.shape[1]

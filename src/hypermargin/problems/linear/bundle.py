@@ -20,7 +20,7 @@ from ...losses.lanes import LaneLoss
 from ..conjugate import dots
 from .lanes import Matrix
 from .loops import LANES
-from .systems import FEW, ConjugateGradients, LaneByLane, RowByRow
+from .systems import FEW_FEATURES, ConjugateGradients, LaneByLane, RowByRow
 from .truncated import Truncated
 
 CACHED = 2**14  # features whose weights, in eight lanes, stay in the processor's cache
@@ -38,7 +38,7 @@ def choose_solver(asked: str | None, X: Any, corners: bool, path: bool = False) 
     """
     if asked == "fista":
         return asked
-    few, slow = X.shape[1] < FEW, sparse.issparse(X) and X.shape[1] > CACHED
+    few, slow = X.shape[1] < FEW_FEATURES, sparse.issparse(X) and X.shape[1] > CACHED
     if not path:
         return "primal" if few else "dual"
     if not corners and (asked == "primal" or (asked is None and not slow)):
@@ -83,7 +83,7 @@ class Bundle:
 
     def _system(self) -> Any:
         """Return what solves systems."""
-        matrix, many = self.matrix, self.matrix.width > FEW
+        matrix, many = self.matrix, self.matrix.width > FEW_FEATURES
         if many and self.corners and not self.dual:
             raise ValueError(
                 f"dual=False is not for a loss with corners and {matrix.n_features} features; "

@@ -23,7 +23,7 @@ from .lanes import Matrix
 from .systems import factored
 
 SPARE = 4  # pieces in play at first, for each that may be at its corner in the end
-FEWEST = 200  # pieces that cost nothing
+FREE_PIECES = 200  # pieces that cost nothing
 MOST_STEPS = 50  # far more than there should be
 FIRST = 8  # steps that show whether most pieces that matter are in play
 CLOSE = 0.99  # part of the way to a bound that a step may go
@@ -96,7 +96,7 @@ class Interior:
         """
         pieces, w = self.pieces, w.astype(float)
         margins = pieces.margins(self._outputs(w)[pieces.row])
-        number = min(max(SPARE * self.matrix.width, FEWEST), len(margins))
+        number = min(max(SPARE * self.matrix.width, FREE_PIECES), len(margins))
         inside = np.zeros(len(margins), dtype=bool)
         inside[np.argpartition(np.abs(margins), number - 1)[:number]] = True
         high = margins > 0  # pieces out of play that have their cost as coefficient

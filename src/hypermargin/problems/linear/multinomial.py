@@ -28,7 +28,7 @@ from .bundle import Bundle
 from .lanes import Matrix
 from .loops import LANES
 from .part import Job, Part
-from .systems import FEW, UNCURVED, UNSEEN, ConjugateGradients
+from .systems import FEW_FEATURES, UNCURVED, UNSEEN, ConjugateGradients
 
 LEAST_SHARE = 0.05  # of the smallest class that tolerances take into account
 WEAR = 2  # iterations more than with a new preconditioner that call for another
@@ -231,7 +231,7 @@ class CoupledSystem(ConjugateGradients):
         curvature = np.zeros((len(D), K), dtype=D.dtype)
         _add_curvatures(D, self.weight, curvature)
         curvature /= np.count_nonzero(self.weight.any(axis=0))
-        if self.matrix.width > FEW:
+        if self.matrix.width > FEW_FEATURES:
             sums = self.matrix.sums_of_squares(curvature).astype(float)
             inverse = (1.0 / (self.penalty + sums + UNCURVED)).astype(D.dtype)
 

@@ -14,7 +14,7 @@ from ...losses.base import Rows, unbounded_dual
 from ...losses.lanes import LaneLoss
 from .bundle import Bundle
 from .loops import LANES
-from .systems import FEW
+from .systems import FEW_FEATURES
 from .train import train
 
 WHOLE = -1  # in the place of a fold's number: the machine on all rows
@@ -133,7 +133,11 @@ class Part:
         for lane, job in enumerate(self.jobs):
             beta = None
             # the refit of many features is in the dual, however folds were trained
-            if bundle.dual or bundle.corners or (bundle.truncated and self.matrix.width > FEW):
+            if (
+                bundle.dual
+                or bundle.corners
+                or (bundle.truncated and self.matrix.width > FEW_FEATURES)
+            ):
                 beta = np.zeros(n, dtype=bundle.A.dtype)
                 beta[self.rows] = bundle.A[:, lane]
             rate = None if self._rate is None else self._rate[:, lane].copy()

@@ -30,7 +30,7 @@ from ..base import Column, Design, Evaluation, Fold, Problem, Solution
 from .bundle import choose_solver
 from .lanes import MANY, Matrix, as_matrix
 from .part import WHOLE, Job, Part, State
-from .systems import FEW
+from .systems import FEW_FEATURES
 
 SINGLE_TOL = 1e-5  # tolerances from which single precision is enough
 EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
@@ -294,7 +294,11 @@ class LinearCrossValidation(Problem):
         """Train on all rows, which the problem knows, in double precision."""
         tol, budget = effort.tol, effort.budget
         alone = self._parts(0, [WHOLE], params, budget)
-        if alone[0].matrix.width <= FEW and not self.loss.corners and self.solver != "fista":
+        if (
+            alone[0].matrix.width <= FEW_FEATURES
+            and not self.loss.corners
+            and self.solver != "fista"
+        ):
             tol *= FINISH
         with one_blas_thread():
             self.workers.map(lambda part: part.train(tol, warm or {}), alone, budget)

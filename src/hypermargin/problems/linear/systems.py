@@ -19,7 +19,7 @@ from ..conjugate import Rule, conjugate_gradients, dots
 from .lanes import Matrix, SparseMatrix
 from .loops import LANES, add_dots, add_outer
 
-FEW = 600  # features up to which the Hessian itself is the preconditioner
+FEW_FEATURES = 600  # features up to which the Hessian itself is the preconditioner
 ROWS_PER_FEATURE = 40  # from which it is made, if all rows would take too long
 GRAM = {False: 4e9, True: 1e8}  # multiplications that do not; sparse rows must be filled first
 WORN = 4  # iterations of conjugate gradients that call for a new preconditioner
@@ -44,7 +44,7 @@ class Held:
         lengths = np.sqrt(matrix.squared_lengths[rows])
         self.lengths = np.where(lengths > 0, lengths, 1.0)
         self.directions: np.ndarray | None = None  # of the weights, if they are kept
-        if matrix.width <= FEW:
+        if matrix.width <= FEW_FEATURES:
             scaled = matrix.dense(rows).astype(float) / self.lengths[:, None]
             U, s, directions = svd(scaled, full_matrices=False, check_finite=False)
             kept = s > max(scaled.shape) * np.finfo(float).eps * s.max(initial=0.0)
@@ -147,7 +147,7 @@ class ConjugateGradients:
     def _preconditioner(self, D: np.ndarray) -> Callable:
         """Return an approximate inverse of the mean Hessian of the lanes."""
         mean = D @ (self.used / self.used.sum()).astype(D.dtype)
-        if self.matrix.width > FEW:  # too many to factor
+        if self.matrix.width > FEW_FEATURES:  # too many to factor
             diagonal = self.penalty + self.matrix.sums_of_squares(mean[:, None])
             return lambda B: B / diagonal
         H = self._grams(mean[:, None])[0]

@@ -26,7 +26,7 @@ from ..._core.space import Params
 from ...losses.base import COSTS
 from .part import Job, Part
 
-NEAR = 1e-9  # rows that near a corner are on it, relative to the largest target
+ON_CORNER = 1e-9  # rows that near a corner are on it, relative to the largest target
 
 Coordinate = tuple[str, int | None]  # a hyperparameter, and which entry of an array it is
 Machines = dict[Job, np.ndarray]  # weights by machine, the bias last
@@ -203,7 +203,7 @@ def _on_corner(e: np.ndarray, weight: np.ndarray, dual: Any) -> np.ndarray:
     """Return which rows are on a corner of their slope."""
     if dual.soft:
         return np.zeros(0, dtype=int)
-    near = NEAR * float(np.abs(dual.target).max(initial=0.0))
+    near = ON_CORNER * float(np.abs(dual.target).max(initial=0.0))
     has_one = (weight > 0) & ((dual.kink > 0) | (dual.lower == 0) | (dual.upper == 0))
     return np.flatnonzero(has_one & (np.abs(np.abs(e) - dual.kink) <= near))
 
