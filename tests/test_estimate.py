@@ -201,3 +201,12 @@ def test_many_rows_are_drawn_in_parts():
     assert drawn.shape == (RESAMPLES, 2)
     p = search.best_score_
     assert drawn.std(axis=0)[0] == pytest.approx(np.sqrt(p * (1 - p) / 3000), rel=0.15)
+
+
+def test_a_search_whose_score_fails_can_be_pickled_and_says_why_there_is_no_estimate():
+    X, y = make_data(2)
+    y = np.array(["no", "perhaps"])[y]  # this score wants labels 0 and 1
+    search = GradientSearchCV(LinearSVC(), scoring="average_precision", cv=3, max_evals=3)
+    again = pickle.loads(pickle.dumps(search.fit(X, y)))
+    with pytest.raises(AttributeError, match=r"score_estimate_.*pos_label"):
+        again.score_estimate_  # noqa: B018

@@ -189,7 +189,6 @@ def test_what_the_search_does_not_apply_is_said():
 
 def test_training_that_does_not_converge_is_said(monkeypatch):
     monkeypatch.setattr(hypermargin.problems.exact.train, "MOST_PAIRS", 20)
-    monkeypatch.setattr(hypermargin.problems.exact.train, "CHUNK", 10)
     monkeypatch.setattr(
         hypermargin.problems.exact.block.Block, "newton", lambda self, rounds: False
     )

@@ -193,22 +193,12 @@ def add_rows(total, K, rows, factors, first):
         add(total, K[rows[k], first:stop], factors[k])
 
 
-@compiled(fastmath=True)
-def _add_four_alike(total, a, b, c, d, w, x, y, z):
-    """Add four rows times their factors, summed in the precision of the rows."""
-    number = a.dtype.type
-    w, x, y, z = number(w), number(x), number(y), number(z)
-    for t in range(total.shape[0]):
-        total[t] += (w * a[t] + x * b[t]) + (y * c[t] + z * d[t])
-
-
 @compiled
 def combine(K, rows, B, first, total):
     """Add sum_k B[l, k] K[rows_k, first:] to total[l], for every lane l; zeros cost nothing.
 
     A lane is the coefficient vector of one machine: all machines that share rows are served by one
-    pass over them.  Four rows at a time are summed in the precision of K, whose own rounding is as
-    large; B must not be beyond it.
+    pass over them, four rows at a time.
     """
     n = rows.shape[0]
     for start in range(0, total.shape[1], STRIP):
@@ -218,7 +208,7 @@ def combine(K, rows, B, first, total):
             for lane in range(B.shape[0]):
                 w, x, y, z = B[lane, k], B[lane, k + 1], B[lane, k + 2], B[lane, k + 3]
                 if w != 0.0 or x != 0.0 or y != 0.0 or z != 0.0:
-                    _add_four_alike(
+                    _add_four(
                         total[lane, start:stop], K[rows[k], i:j], K[rows[k + 1], i:j],
                         K[rows[k + 2], i:j], K[rows[k + 3], i:j], w, x, y, z,
                     )  # fmt: skip

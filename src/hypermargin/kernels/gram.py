@@ -247,13 +247,11 @@ class Gram:
         slots = self._slot[rows]
         if isinstance(cols, slice) and (slots >= 0).all():
             total = np.zeros((len(B), cols.stop - cols.start))
-            unit = float(np.abs(B).max(initial=0.0)) or 1.0  # single precision must not underflow
-            scaled = B / unit
 
             def strip(part: slice) -> None:
                 out = np.zeros((len(B), part.stop - part.start))
-                combine(self._rows, slots, scaled, cols.start + part.start, out)
-                total[:, part] = unit * out
+                combine(self._rows, slots, B, cols.start + part.start, out)
+                total[:, part] = out
 
             with self.workers.clock.phase("outputs"):
                 self.workers.map(strip, self._strips(total.shape[1], len(rows)), self.budget)

@@ -42,7 +42,10 @@ def outside_of(log: Log, best: Record, groups: Any, by_function: bool) -> OutOfF
     for record in kept:
         run = log.run_of(record)
         assert run.prepared is not None and record.outputs is not None
-        points.append(scoring.given(run.prepared, record.outputs, log.leading))
+        try:
+            points.append(scoring.given(run.prepared, record.outputs, log.leading))
+        except Exception as error:  # scorers of users raise what they like; scores were error_score
+            return f"the score cannot be computed ({error})"
     scorer = leading_scorer(scoring.scorer, log.leading, prepared.model.whole)
     strange = set(points[0][0][2]) - {*scorer._kwargs, "sample_weight"}
     if strange:

@@ -89,7 +89,8 @@ class Block:
         iterations, n = 0, len(self.beta)
         chunk = min(CHUNK, NEWTON_EVERY * n) if n < SHRINKS else n // 2
         progress = Progress(PATIENCE * n)
-        since_newton, wait, before = 0, NEWTON_EVERY * n, np.inf
+        # most machines need no Newton step at all
+        since_newton, wait, before = -max(CHUNK, NEWTON_EVERY * n), NEWTON_EVERY * n, np.inf
         inside: float = PAIRS_OF_INTERIOR * n**2  # who waits that long loses half the time
         shrinks = n >= SHRINKS
         while True:
