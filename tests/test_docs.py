@@ -265,6 +265,11 @@ def test_examples_run_and_draw(script, capsys):
     pyplot.close("all")
 
 
+def test_the_gallery_has_every_picture():
+    scripts = "".join(script.read_text() for script in (ROOT / "examples").glob("*.py"))
+    assert not [name for name in plot.__all__ if f"{name}.from_estimator" not in scripts]
+
+
 def listed(page: Path) -> list[Path]:
     """Return the pages of a page's tables of contents, in their order."""
     trees = re.findall(
