@@ -53,4 +53,4 @@ bench: venv
 	@echo "Figures need:     $(BIN)/python -m pip install -e '.[bench]'"
 
 clean:
-	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build docs/gallery docs/sg_execution_times.rst .mypy_cache .pytest_cache .ruff_cache .hypothesis
