@@ -31,7 +31,7 @@ numpydoc_show_class_members = False  # autodoc does that
 autosummary_generate = False
 autodoc_typehints = "none"  # docstrings tell the types
 autodoc_member_order = "bysource"
-autodoc_default_options = {"inherited-members": True}
+autodoc_inherit_docstrings = False  # what a kernel must have is told once, by its base class
 
 # the gallery runs examples/ and puts pages with their pictures beside the others
 sphinx_gallery_conf = {
