@@ -34,7 +34,7 @@ def test_one_level_has_no_forecast_not_even_an_old_one():
 
 
 def test_hours_are_warned_of_unless_time_is_limited(monkeypatch):
-    monkeypatch.setattr(forecast, "LONG", 0.0)
+    monkeypatch.setattr(forecast, "LONG_SEARCH", 0.0)
     with pytest.warns(UserWarning, match="will take about .* on all rows.  With rank"):
         search().fit(X, y)
     with warnings.catch_warnings():
@@ -43,7 +43,7 @@ def test_hours_are_warned_of_unless_time_is_limited(monkeypatch):
 
 
 def test_linear_machines_are_not_told_of_landmarks(monkeypatch):
-    monkeypatch.setattr(forecast, "LONG", 0.0)
+    monkeypatch.setattr(forecast, "LONG_SEARCH", 0.0)
     space = {"C": None, "class_weight": {1: (0.1, 10.0)}}
     with pytest.warns(UserWarning, match="on all rows.  time_budget=SECONDS"):
         search(LinearSVC(), space=space).fit(X, y)

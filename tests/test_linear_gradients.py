@@ -106,7 +106,7 @@ def loss(request):
 
 @pytest.fixture(params=SOLVERS)
 def solver(request, monkeypatch):
-    monkeypatch.setattr(bundle, "FEW", SOLVERS[request.param])
+    monkeypatch.setattr(bundle, "FEW_FEATURES", SOLVERS[request.param])
     return request.param
 
 

@@ -140,7 +140,7 @@ def test_stopping_as_liblinear_does_is_good_enough(number, C):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("number", LOSSES)
 def test_many_features_are_trained_row_by_row(number, form, monkeypatch):
-    monkeypatch.setattr(bundle, "FEW", 0)
+    monkeypatch.setattr(bundle, "FEW_FEATURES", 0)
     estimator = with_epsilon(clone(LOSSES[number][0]))
     X, y = make_sparse(estimator, d=120)
     objective, expected = objectives(number, X, y, 1.0, 1e-4)

@@ -66,7 +66,7 @@ def problem_of(estimator, X, y, tuned=("C",), n_jobs=1, **fit_params):
 
 @pytest.fixture(params=PRECONDITIONERS)
 def preconditioner(request, monkeypatch):
-    monkeypatch.setattr(multinomial, "FEW", PRECONDITIONERS[request.param])
+    monkeypatch.setattr(multinomial, "FEW_FEATURES", PRECONDITIONERS[request.param])
     return request.param
 
 
