@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from .reading import (
     standard_errors,
     tuned,
 )
-from .style import BEST, BLACK, BLUE, Display, axes_for, line
+from .style import BEST, BLACK, BLUE, Display, line
 
 
 def so_far(search: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -30,6 +31,7 @@ def so_far(search: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.arange(1, len(rows) + 1)[known], seconds[known], score[known]
 
 
+@dataclass(eq=False, repr=False)
 class ConvergenceDisplay(Display):
     """Scores in the order of evaluations, the best so far, and what to expect on new data.
 
@@ -61,14 +63,11 @@ class ConvergenceDisplay(Display):
     'accuracy'
     """
 
-    def __init__(
-        self, steps: np.ndarray, scores: np.ndarray, estimate: Any, xlabel: str, ylabel: str
-    ):
-        self.steps = steps
-        self.scores = scores
-        self.estimate = estimate
-        self.xlabel = xlabel
-        self.ylabel = ylabel
+    steps: np.ndarray
+    scores: np.ndarray
+    estimate: Any
+    xlabel: str
+    ylabel: str
 
     @classmethod
     def from_estimator(cls, search: Any, *, x: str = "evaluation", ax: Any = None) -> Self:
@@ -94,19 +93,7 @@ class ConvergenceDisplay(Display):
         label = "evaluation, looks included" if x == "evaluation" else "seconds"
         return cls(steps, scores, expected(search), label, score_name(search)).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
-        """
-        ax = axes_for(ax)
+    def _draw(self, ax: Any) -> None:
         ax.plot(self.steps, self.scores, "o", color=BLUE, markersize=4, label="evaluations")
         ax.step(self.steps, np.maximum.accumulate(self.scores), where="post", color=BLACK,
                 linewidth=1.2, label="best so far")  # fmt: skip
@@ -118,10 +105,9 @@ class ConvergenceDisplay(Display):
             )
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         ax.legend(loc="best", fontsize="small")
-        self._drawn(ax)
-        return self
 
 
+@dataclass(eq=False, repr=False)
 class HyperparameterDisplay(Display):
     """Mean score of the folds against one hyperparameter, with its standard error.
 
@@ -157,23 +143,13 @@ class HyperparameterDisplay(Display):
     True
     """
 
-    def __init__(
-        self,
-        name: str,
-        values: np.ndarray,
-        scores: np.ndarray,
-        errors: np.ndarray,
-        is_curve: bool,
-        best: tuple[float, float] | None,
-        ylabel: str,
-    ):
-        self.name = name
-        self.values = values
-        self.scores = scores
-        self.errors = errors
-        self.is_curve = is_curve
-        self.best = best
-        self.ylabel = ylabel
+    name: str
+    values: np.ndarray
+    scores: np.ndarray
+    errors: np.ndarray
+    is_curve: bool
+    best: tuple[float, float] | None
+    ylabel: str
 
     @classmethod
     def from_estimator(cls, search: Any, name: str | None = None, *, ax: Any = None) -> Self:
@@ -211,19 +187,7 @@ class HyperparameterDisplay(Display):
         at = None if best is None or score is None else (best, float(score))
         return cls(name, values, scores, errors, name in curve, at, label).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        display : HyperparameterDisplay
-        """
-        ax = axes_for(ax)
+    def _draw(self, ax: Any) -> None:
         if is_log(self.values):
             ax.set_xscale("log")
         if self.is_curve:
@@ -239,10 +203,9 @@ class HyperparameterDisplay(Display):
         every.set_gid("points-of-curve")
         ax.set(xlabel=self.name, ylabel=self.ylabel)
         ax.legend(loc="best", fontsize="small")
-        self._drawn(ax)
-        return self
 
 
+@dataclass(eq=False, repr=False)
 class SearchesDisplay(Display):
     """Several searches side by side: the best score so far against time, and what to expect.
 
@@ -272,15 +235,9 @@ class SearchesDisplay(Display):
     ['gradient', 'random']
     """
 
-    def __init__(
-        self,
-        curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
-        estimates: Mapping[str, Any],
-        ylabel: str,
-    ):
-        self.curves = curves
-        self.estimates = estimates
-        self.ylabel = ylabel
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    estimates: Mapping[str, Any]
+    ylabel: str
 
     @classmethod
     def from_estimators(cls, searches: Mapping[str, Any], *, ax: Any = None) -> Self:
@@ -309,19 +266,7 @@ class SearchesDisplay(Display):
         found = {name: expected(search) for name, search in searches.items()}
         return cls(curves, found, labels.pop()).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        display : SearchesDisplay
-        """
-        ax = axes_for(ax)
+    def _draw(self, ax: Any) -> None:
         last = max(seconds[-1] for seconds, _ in self.curves.values())
         for number, (name, (seconds, best)) in enumerate(self.curves.items()):
             style = line(number)
@@ -340,5 +285,3 @@ class SearchesDisplay(Display):
             low, high = min(one.low for one in known), max(one.high for one in known)
             ax.set_ylim(max(ax.get_ylim()[0], low - (high - low)), None)
         ax.legend(loc="lower left", fontsize="small")
-        self._drawn(ax)
-        return self

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from .reading import fitted, flat
-from .style import BLUE, ORANGE, Display, axes_for
+from .style import BLUE, ORANGE, Display
 
 MOST_BARS = 20  # bars
 
 
+@dataclass(eq=False, repr=False)
 class RelevanceDisplay(Display):
     """What features or kernels are worth, with standard errors, and the weights of kernels.
 
@@ -46,19 +48,11 @@ class RelevanceDisplay(Display):
     ['linear', 'rbf']
     """
 
-    def __init__(
-        self,
-        labels: list[str],
-        relevance: np.ndarray,
-        std_error: np.ndarray,
-        droppable: np.ndarray,
-        weights: np.ndarray | None,
-    ):
-        self.labels = labels
-        self.relevance = relevance
-        self.std_error = std_error
-        self.droppable = droppable
-        self.weights = weights
+    labels: list[str]
+    relevance: np.ndarray
+    std_error: np.ndarray
+    droppable: np.ndarray
+    weights: np.ndarray | None
 
     @classmethod
     def from_estimator(cls, search: Any, *, ax: Any = None) -> Self:
@@ -90,19 +84,11 @@ class RelevanceDisplay(Display):
         each = [np.asarray(found[key])[order] for key in ("relevance", "std_error", "droppable")]
         return cls([names[k] for k in order], each[0], each[1], each[2], weights).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    @property
+    def _size(self) -> tuple[float, float]:
+        return 5.6, 1.4 + 0.28 * len(self.labels)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        display : RelevanceDisplay
-        """
-        ax = axes_for(ax, (5.6, 1.4 + 0.28 * len(self.labels)))
+    def _draw(self, ax: Any) -> None:
         at = np.arange(len(self.labels))
         bars = ax.barh(at, self.relevance, height=0.6, xerr=self.std_error, color=BLUE,
                        edgecolor="black", linewidth=0.5, capsize=2)  # fmt: skip
@@ -118,8 +104,6 @@ class RelevanceDisplay(Display):
         ax.invert_yaxis()
         ax.set_xlabel("share of the change of outputs")
         ax.legend(handles=handles, loc="lower right", fontsize="small")
-        self._drawn(ax)
-        return self
 
 
 def _patch(label: str, style: dict[str, str]) -> Any:
@@ -129,6 +113,7 @@ def _patch(label: str, style: dict[str, str]) -> Any:
     return Patch(**looks)
 
 
+@dataclass(eq=False, repr=False)
 class TimeDisplay(Display):
     """Where the time of a search went.
 
@@ -154,8 +139,7 @@ class TimeDisplay(Display):
     True
     """
 
-    def __init__(self, seconds: dict[str, float]):
-        self.seconds = seconds
+    seconds: dict[str, float]
 
     @classmethod
     def from_estimator(cls, search: Any, *, ax: Any = None) -> Self:
@@ -177,25 +161,15 @@ class TimeDisplay(Display):
             seconds["refit"] = search.refit_time_
         return cls(seconds).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    @property
+    def _size(self) -> tuple[float, float]:
+        return 5.6, 1.2 + 0.3 * len(self.seconds)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        display : TimeDisplay
-        """
+    def _draw(self, ax: Any) -> None:
         names = sorted(self.seconds, key=lambda name: -self.seconds[name])
         values = [self.seconds[name] for name in names]
-        ax = axes_for(ax, (5.6, 1.2 + 0.3 * len(names)))
         bars = ax.barh(names, values, height=0.6, color=BLUE, edgecolor="black", linewidth=0.5)
         ax.bar_label(bars, labels=[f" {value:.2g} s" for value in values], fontsize="small")
         ax.invert_yaxis()
         ax.margins(x=0.15)
         ax.set_xlabel("seconds")
-        self._drawn(ax)
-        return self

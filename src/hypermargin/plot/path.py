@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.interpolate import RBFInterpolator
 
 from .reading import beside_best, best_params, check_name, fitted, flat, is_log, tuned
-from .style import BEST, BLACK, MAP, Display, axes_for
+from .style import BEST, BLACK, MAP, Display
 
 SURFACE = 60  # points of an interpolated surface, in each direction
 GRID = 12  # points of one that is evaluated
 FEWEST_POINTS = 6  # points that a surface can be made of
 
 
+@dataclass(eq=False, repr=False)
 class PathDisplay(Display):
     """The path of a search over the contours of its loss, for two hyperparameters.
 
@@ -55,23 +57,13 @@ class PathDisplay(Display):
     'C'
     """
 
-    def __init__(
-        self,
-        names: tuple[str, str],
-        points: np.ndarray,
-        values: np.ndarray,
-        looks: np.ndarray,
-        best: np.ndarray,
-        grid: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
-        about: str,
-    ):
-        self.names = names
-        self.points = points
-        self.values = values
-        self.looks = looks
-        self.best = best
-        self.grid = grid
-        self.about = about
+    names: tuple[str, str]
+    points: np.ndarray
+    values: np.ndarray
+    looks: np.ndarray
+    best: np.ndarray
+    grid: tuple[np.ndarray, np.ndarray, np.ndarray] | None
+    about: str
 
     @classmethod
     def from_estimator(
@@ -125,19 +117,7 @@ class PathDisplay(Display):
         shown = cls((chosen[0], chosen[1]), points, values, looks, best, grid, about)
         return shown.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        display : PathDisplay
-        """
-        ax = axes_for(ax)
+    def _draw(self, ax: Any) -> None:
         for axis, values in zip("xy", self.points.T):
             if is_log(values):
                 ax.set(**{f"{axis}scale": "log"})
@@ -155,8 +135,6 @@ class PathDisplay(Display):
         every.set_gid("points-of-path")
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
         ax.legend(loc="best", fontsize="small", framealpha=0.9)
-        self._drawn(ax)
-        return self
 
     def _contours(self, ax: Any) -> None:
         """Draw levels that lie closer near the least loss, where the choice is made."""

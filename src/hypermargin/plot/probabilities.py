@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from ..criteria.probability import calibrated
 from .reading import fitted
-from .style import BLACK, Display, axes_for, line
+from .style import BLACK, Display, line
 
 BINS = 10
 
@@ -25,6 +26,7 @@ def best_outputs(search: Any) -> Any:
     return found
 
 
+@dataclass(eq=False, repr=False)
 class ThresholdDisplay(Display):
     """Precision and recall, or the cost of errors, against the threshold on the decision.
 
@@ -54,10 +56,9 @@ class ThresholdDisplay(Display):
     ['precision', 'recall', 'F1']
     """
 
-    def __init__(self, thresholds: np.ndarray, curves: dict[str, np.ndarray], chosen: float):
-        self.thresholds = thresholds
-        self.curves = curves
-        self.chosen = chosen
+    thresholds: np.ndarray
+    curves: dict[str, np.ndarray]
+    chosen: float
 
     @classmethod
     def from_estimator(
@@ -100,19 +101,7 @@ class ThresholdDisplay(Display):
             curves = {"precision": precision, "recall": recall, "F1": f1}
         return cls(thresholds, curves, found.threshold).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        display : ThresholdDisplay
-        """
-        ax = axes_for(ax)
+    def _draw(self, ax: Any) -> None:
         for number, (name, values) in enumerate(self.curves.items()):
             style = {**line(number), "marker": None}
             ax.plot(self.thresholds, values, label=name, **style)
@@ -121,10 +110,9 @@ class ThresholdDisplay(Display):
                     ha="right", va="bottom", fontsize="small")  # fmt: skip
         ax.set(xlabel="threshold on the decision", ylabel=" / ".join(self.curves))
         ax.legend(loc="best", fontsize="small")
-        self._drawn(ax)
-        return self
 
 
+@dataclass(eq=False, repr=False)
 class CalibrationDisplay(Display):
     """How often rows are of a class, against the probability that they were given.
 
@@ -154,10 +142,9 @@ class CalibrationDisplay(Display):
     True
     """
 
-    def __init__(self, predicted: np.ndarray, observed: np.ndarray, std_error: np.ndarray):
-        self.predicted = predicted
-        self.observed = observed
-        self.std_error = std_error
+    predicted: np.ndarray
+    observed: np.ndarray
+    std_error: np.ndarray
 
     @classmethod
     def from_estimator(cls, search: Any, *, ax: Any = None) -> Self:
@@ -187,27 +174,17 @@ class CalibrationDisplay(Display):
         share = (observed * rows + 1) / (rows + 2)
         return cls(predicted, observed, np.sqrt(share * (1 - share) / rows)).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    @property
+    def _size(self) -> tuple[float, float]:
+        return 4.4, 4.0
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
-
-        Returns
-        -------
-        display : CalibrationDisplay
-        """
-        ax = axes_for(ax, (4.4, 4.0))
+    def _draw(self, ax: Any) -> None:
         ax.plot([0, 1], [0, 1], ":", color="0.4", label="perfect")
         style = line(0)
         ax.errorbar(self.predicted, self.observed, self.std_error, capsize=2, markersize=5,
                     label="out-of-fold, standard error", **style)  # fmt: skip
         ax.set(xlabel="probability", ylabel="share of rows of the class")
         ax.legend(loc="upper left", fontsize="small")
-        self._drawn(ax)
-        return self
 
 
 def _probabilities(found: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

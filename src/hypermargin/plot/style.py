@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 # the colours of Okabe and Ito (2008); in print they differ in lightness
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -25,7 +25,7 @@ def line(number: int) -> dict[str, Any]:
     return dict(LINES[number % len(LINES)])
 
 
-def axes_for(ax: Any, figsize: tuple[float, float] = (5.6, 3.8)) -> Any:
+def axes_for(ax: Any, figsize: tuple[float, float]) -> Any:
     """Return axes to draw on: those that are given, or new ones."""
     if ax is not None:
         return ax
@@ -44,5 +44,28 @@ class Display:
     ax_: Any
     figure_: Any
 
-    def _drawn(self, ax: Any) -> None:
-        self.ax_, self.figure_ = ax, ax.figure
+    @property
+    def _size(self) -> tuple[float, float]:
+        """Width and height of a figure of its own, in inches."""
+        return 5.6, 3.8
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        display : Display
+            The display itself.
+        """
+        self.ax_ = axes_for(ax, self._size)
+        self.figure_ = self.ax_.figure
+        self._draw(self.ax_)
+        return self
+
+    def _draw(self, ax: Any) -> None:
+        raise NotImplementedError
