@@ -175,8 +175,8 @@ def is_smooth_around(problem: Differentiated, params: dict, h: float = 1e-4) -> 
     state = problem.evaluate(params).state
     here = problem.partition(params)
     for name, x in params.items():
-        step = 1.5 * h * max(abs(x), 1e-2)
-        for z in (x - step, x + step):
+        step = h * max(abs(x), 1e-2)
+        for z in x + step * np.array([-1.5, -1.0, -0.5, 0.5, 1.0, 1.5]):
             there = problem.partition({**params, name: z}, state)
             if any((a != b).any() for a, b in zip(here, there, strict=True)):
                 return False

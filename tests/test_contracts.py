@@ -28,6 +28,12 @@ from hypermargin.losses.base import NAMELESS, Rows
 from hypermargin.methods.optimisers import OPTIMISERS
 
 RNG = np.random.default_rng(0)
+FRESH = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_whatever_ran_before():
+    RNG.bit_generator.state = FRESH
 
 
 # --- kernels

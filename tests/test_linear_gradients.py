@@ -338,3 +338,23 @@ def test_outputs_that_hardly_move_have_exact_gradients(C, n_features):
 
     expected = central_difference(lambda cost: loss(cost, 1e-13)[0], 1.5, 1e-3)
     assert loss(1.5, 1e-6)[1]["group_cost"][0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_rows_beside_a_corner_are_not_held_there():
+    """A row hardly off the margin may move; those on it may not."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(40, 3))
+    y = np.where(X @ [1.0, -1.0, 0.7] + rng.normal(size=40) > 0, 1, -1)
+    model = LinearSVC(loss="hinge", C=0.5, tol=1e-10, max_iter=1_000_000).fit(X[:30], y[:30])
+    on = np.flatnonzero(np.abs(1 - y * model.decision_function(X))[:30] < 1e-6)
+    assert len(on)
+    beside = X[on].copy()
+    beside[:, 2] += 1e-10 * y[on] * np.sign(model.coef_[0, 2])
+    X, y, n = np.vstack([beside, X]), np.concatenate([y[on], y]), 30 + len(on)
+
+    def at(C):
+        split = [(np.arange(n), np.arange(n, n + 10))]
+        return value_and_grad(LinearSVC(loss="hinge"), X, y, {"C": C}, cv=split, tol=1e-12)
+
+    expected = central_difference(lambda C: at(C)[0], 0.5, 1e-6)
+    assert at(0.5)[1]["C"] == pytest.approx(expected, rel=1e-4)

@@ -21,7 +21,7 @@ from .._core.compiled import compiled
 from .base import FIELDS, Dual, softer
 
 STEEP = 1e30  # stands for the infinite stiffness of a corner
-AT_CORNER = 1e-9  # outputs that near are there, relative to the largest, or to targets
+AT_CORNER = 1e-12  # outputs that near are there, relative to what they are sums of
 
 
 @compiled(fastmath={"contract", "nsz"})
@@ -194,12 +194,15 @@ class LaneLoss:
         stages = softer(self.dual.soft)[:-1]
         return [replace(self, dual=replace(self.dual, soft=soft)) for soft in stages]
 
-    def corners(self, B: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
+    def corners(
+        self, B: np.ndarray, Z: np.ndarray | None = None, size: np.ndarray | float = 0.0
+    ) -> np.ndarray:
         """Return curvatures of a loss with corners: infinite at the corners, zero elsewhere.
 
         Rows whose coefficients are between their bounds are there.  Of exact outputs Z, those that
         are at a corner tell the others: where rows are alike, coefficients are not unique, and some
-        may be at a bound while the outputs stay.
+        may be at a bound while the outputs stay.  They are there but for rounding, which goes with
+        the `size` of what outputs are sums of.
         """
         low, high = self.bounds()
         slack = 1e-6 * np.minimum(high - low, np.abs(B).max(axis=0, initial=0.0))
@@ -207,8 +210,7 @@ class LaneLoss:
         inside &= (np.abs(B) > slack) | (self.dual.kink == 0)[:, None]
         if Z is not None:
             off = np.abs(np.abs(self.dual.target[:, None] - Z) - self.dual.kink[:, None])
-            size = np.maximum(np.abs(Z), np.abs(self.dual.target)[:, None])
-            near = AT_CORNER * np.where(low < high, size, 0.0).max(axis=0, initial=0.0)
+            near = AT_CORNER * np.maximum(size, np.abs(self.dual.target)[:, None])
             inside |= (off <= near) & (low < high)
         return np.where(inside, np.inf, 0.0).astype(B.dtype)
 

@@ -236,7 +236,9 @@ def put_on_corners(bundle: Bundle, B: np.ndarray) -> np.ndarray:
 
 def _curvatures(bundle: Bundle, B: np.ndarray) -> np.ndarray:
     """Return the curvatures of exact coefficients B, with all rows at corners if these are few."""
-    D = bundle.loss.corners(B, bundle.Z)
+    lengths = np.sqrt(bundle.matrix.squared_lengths)
+    size = np.multiply.outer(lengths, np.sqrt(dots(bundle.W, bundle.W)))
+    D = bundle.loss.corners(B, bundle.Z, size)
     few = np.isinf(D).sum(axis=0) <= MOST_HELD
     return np.where(few, D, bundle.loss.corners(B))
 
