@@ -18,20 +18,22 @@ class OneAgainstRest(WeightedClasses):
 
     def targets(self, y: Any) -> Targets:
         classes, numbers = read_classes(y)
+        return Targets(numbers, classes, self.columns_of(numbers, len(classes)), 1.0)
+
+    def columns_of(self, numbers: np.ndarray, n_classes: int) -> list[Column]:
+        """Return the columns of rows with these numbers of classes."""
         everyone = np.ones(len(numbers), dtype=bool)
-        if len(classes) == 2:
-            column = Column(everyone, 2.0 * numbers - 1.0, {"class": numbers})
-            return Targets(numbers, classes, [column], 1.0)
-        columns = [
+        if n_classes == 2:
+            return [Column(everyone, 2.0 * numbers - 1.0, {"class": numbers})]
+        return [
             Column(
                 everyone,
                 np.where(numbers == k, 1.0, -1.0),
                 {"class": self.parts(numbers, k), "machine": np.full(len(numbers), k)},
                 (k,),
             )
-            for k in range(len(classes))
+            for k in range(n_classes)
         ]
-        return Targets(numbers, classes, columns, 1.0)
 
     def parts(self, numbers: np.ndarray, k: int) -> np.ndarray:
         """Return the class whose hyperparameters rows have in the machine of class k."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.preprocessing import LabelBinarizer
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
@@ -187,6 +188,11 @@ class RidgeAdapter(ManyTargets, LinearAdapter):
     def refuse(self) -> str | None:
         return "positive=True; use False" if self.machine.positive else None
 
+    def install(self, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype) -> None:
+        self.machine.coef_ = weights[0, :-1].astype(dtype)
+        self.machine.intercept_ = float(weights[0, -1]) if self.machine.fit_intercept else 0.0
+        self.machine.n_iter_ = None  # as with solvers that take no steps
+
 
 class RidgeClassifierAdapter(OneAgainstRest, LinearAdapter):
     estimator = RidgeClassifier
@@ -198,6 +204,13 @@ class RidgeClassifierAdapter(OneAgainstRest, LinearAdapter):
 
     def refuse(self) -> str | None:
         return "positive=True; use False" if self.machine.positive else None
+
+    def install(self, weights: np.ndarray, n_iter: int, targets: Targets, dtype: np.dtype) -> None:
+        self.machine.coef_ = weights[:, :-1].astype(dtype)
+        self.machine.intercept_ = weights[:, -1].copy() if self.machine.fit_intercept else 0.0
+        self.machine.n_iter_ = None
+        self.machine._label_binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
+        self.machine._label_binarizer.fit(np.asarray(targets.classes))
 
     def targets(self, y: Any) -> Targets:
         """Several labels that a row has or has not are targets of their own: y has no classes."""

@@ -43,6 +43,7 @@ class Prepared:
     sample_weight: np.ndarray  # of training, ones where none was given
     foreign: Mapping[int, tuple[Split, FitFailed]] = field(default_factory=dict)
     X: Any = None  # as the user has given it
+    sample: Prepared | None = None  # what is here of rows in many places, `n_rows` of which are all
 
     def features(self, name: str) -> Labels:
         """Return what the features that a hyperparameter has entries for are called.
@@ -123,6 +124,7 @@ def prepare(
     workers: Workers,
     rank: int | None = None,
     seed: int = 0,
+    linear: type[LinearCrossValidation] = LinearCrossValidation,
 ) -> Prepared:
     """Build the cross-validation problem of a model.
 
@@ -133,6 +135,8 @@ def prepare(
         What `fit` of the whole estimator would get, `sample_weight` of the machine included.
     rank, seed : int
         Number of landmarks and the seed of their draw; None trains exactly, on all rows.
+    linear : class
+        The problem of linear machines.
     """
     fit_params, own = split_params(model, fit_params)
     given_X, given_y = X, y
@@ -164,7 +168,7 @@ def prepare(
         raise foreign[0][1]
     problem = _problem(
         model, designs, list(folds.values()), targets, values, memory, workers, whole, rank, seed,
-        kernel,
+        kernel, linear,
     )  # fmt: skip
     trained = [splits[number] for number in folds]
     return Prepared(model, problem, targets, trained, sample_weight, foreign, given_X)
@@ -182,6 +186,7 @@ def _problem(
     rank: int | None,
     seed: int,
     kernel: Kernel | None,
+    linear: type[LinearCrossValidation],
 ) -> Problem:
     """Return the problem of the kind that a model has."""
     adapter = model.adapter
@@ -191,7 +196,7 @@ def _problem(
         part = None
         if adapter.couples(targets):
             loss, part = Multinomial(), CoupledPart
-        return LinearCrossValidation(
+        return linear(
             designs, folds, targets.columns, loss, values, workers, intercept=intercept,
             bias_penalty=bias_penalty, whole=whole, solver=adapter.solver(), part=part,
         )  # fmt: skip

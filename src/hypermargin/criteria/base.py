@@ -46,6 +46,8 @@ class Criterion:
         What messages call it.
     resolution : float
         The least change of the value that means anything, in rows.
+    mean_of_rows : bool
+        Whether it is a weighted mean over rows of what depends on each row alone.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Criterion:
     two_classes: ClassVar[bool] = False
     label: ClassVar[str] = "the given criterion"
     resolution: ClassVar[float] = 0.0
+    mean_of_rows: ClassVar[bool] = False
 
     def __call__(self, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Valued:
         raise NotImplementedError

@@ -25,30 +25,38 @@ def choose_softly(outputs: np.ndarray, weight: np.ndarray, t: float) -> tuple[np
 
     Direct method of Keerthi et al., eq. (16): the step function becomes a sigmoid of slope t / rho,
     rho being the standard deviation of the outputs, and the derivative of rho is part of the
-    gradient, eq. (17).  For more than two classes the votes of the machines are smoothed that way,
-    and the class is then chosen by a softmax of the votes instead of their maximum; as t grows,
-    both become SVC's own vote.
+    gradient, eq. (17).
     """
     rho, add_rho = spread_of(outputs, weight)
+    chosen, pull = choose_at(outputs, t / rho, t)
+    return chosen, lambda d_chosen: add_rho(pull(d_chosen))
+
+
+def choose_at(outputs: np.ndarray, slope: float, t: float) -> tuple[np.ndarray, Pull]:
+    """Return how far each row is put into each class by sigmoids of a slope, and its pullback.
+
+    For more than two classes the votes of the machines are smoothed that way, and the class is then
+    chosen by a softmax of the votes instead of their maximum; as t grows, both become SVC's own
+    vote.
+    """
     if outputs.shape[1] == 1:
-        votes = expit(t / rho * outputs)
+        votes = expit(slope * outputs)
         chosen = np.hstack([1.0 - votes, votes])
 
         def pull(d_chosen: np.ndarray) -> np.ndarray:
-            slope = votes * (1.0 - votes) * (t / rho)
-            return add_rho((d_chosen[:, 1:] - d_chosen[:, :1]) * slope)
+            return (d_chosen[:, 1:] - d_chosen[:, :1]) * (votes * (1.0 - votes) * slope)
 
         return chosen, pull
     sharpness = t / 2.0
     sums = np.zeros((len(outputs), n_classes_of(outputs.shape[1])))
-    add_votes(np.ascontiguousarray(outputs, dtype=float), t / rho, sums)
+    add_votes(np.ascontiguousarray(outputs, dtype=float), slope, sums)
     chosen = softmax(sharpness * sums, axis=1)
 
     def pull_votes(d_chosen: np.ndarray) -> np.ndarray:
         d_sums = chosen * (d_chosen - (chosen * d_chosen).sum(axis=1, keepdims=True))
         gradient = np.array(outputs, dtype=float, order="C")
-        take_votes(gradient, t / rho, sharpness * d_sums)
-        return add_rho(gradient)
+        take_votes(gradient, slope, sharpness * d_sums)
+        return gradient
 
     return chosen, pull_votes
 

@@ -179,6 +179,7 @@ class _OfSigmoid(Criterion):
         """Return the same criterion for models whose outputs are logits."""
         own = copy(self)
         object.__setattr__(own, "sigmoid", _Given)
+        object.__setattr__(own, "mean_of_rows", True)  # nothing is fitted to all of them
         return own
 
     def missing(self, present: np.ndarray) -> int | None:

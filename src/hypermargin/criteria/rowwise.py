@@ -55,6 +55,7 @@ class MeanSquaredError(_Regression):
     score_func = staticmethod(metrics.mean_squared_error)
     sign = -1
     label = "the mean squared error"
+    mean_of_rows = True
 
     def residual_loss(self, residual: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Losses:
         return residual**2, 2.0 * residual
@@ -192,6 +193,7 @@ class HuberLoss(_Regression):
 
     delta: float = 1.0
     label = "Huber's loss"
+    mean_of_rows = True
 
     def __post_init__(self) -> None:
         check_positive(delta=self.delta)
@@ -204,6 +206,8 @@ class HuberLoss(_Regression):
 @dataclass(frozen=True, kw_only=True)
 class _Margins(Criterion):
     """Means over rows of a function of the margin, over the machines that know the row's class."""
+
+    mean_of_rows = True
 
     def margin_loss(self, margin: np.ndarray) -> Losses:
         """Return the loss of each margin and its slope."""

@@ -103,8 +103,10 @@ class Descent(Method):
         return Descent(self.schedule, optimiser)
 
     def most_levels(self, objective: Objective) -> int | None:
-        asks = objective.space.tied is not None
-        return None if asks else 1 + len(level_sizes(objective.prepared, self.schedule))
+        asks, sample = objective.space.tied is not None, objective.prepared.sample
+        more = 1 if sample is None else 2
+        sizes = level_sizes(sample or objective.prepared, self.schedule)
+        return None if asks else more + len(sizes)
 
     def search(self, objective: Objective) -> Curve | None:
         levels = nested_rows(objective.prepared, self.schedule, objective.rng)
@@ -278,7 +280,11 @@ def nested_rows(
 
     Row sets are nested, and a row keeps its folds, so that a machine trained on few rows never
     has met a validation row of the same fold on more rows: its solution may start the next one.
+    Of rows in many places those that are here come first.
     """
+    if prepared.sample is not None:
+        here = nested_rows(prepared.sample, schedule, rng)[:-1]
+        return [*here, np.ones(prepared.sample.n_rows, dtype=bool), None]
     n, sizes = prepared.n_rows, level_sizes(prepared, schedule)
     if not sizes:
         return [None]

@@ -155,6 +155,8 @@ class Objective:
     def expect(self, coarse: Level, evaluations: float) -> None:
         """Foresee what evaluations on all rows will take, of those on fewer."""
         prepared = self.prepared
+        if prepared.sample is not None:  # a cluster is no faster or slower machine of this kind
+            return
         taken = [level.taken for n, level in sorted(self._levels.items()) if n <= coarse.n_rows]
         taken = [level for level in taken if level.seconds]
         if not taken:
@@ -455,6 +457,8 @@ def validation_loss(
 
     Folds are pooled, or the criterion is applied to each and averaged.
     """
+    if evaluation.validate is not None:
+        return evaluation.validate(criterion)
     y, outputs, test = prepared.targets.y, evaluation.outputs, evaluation.test
 
     def apply(folds: Sequence[int]) -> tuple[float, np.ndarray]:

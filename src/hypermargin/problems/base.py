@@ -89,7 +89,11 @@ class Design:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Out-of-fold outputs, one array (rows, columns) per fold, and what can be done with them."""
+    """Out-of-fold outputs, one array (rows, columns) per fold, and what can be done with them.
+
+    Where rows are in many places there are no outputs here: `validate` applies a criterion to them
+    there, and returns its value and what `pullback` is to be given.
+    """
 
     outputs: list[np.ndarray]
     test: list[np.ndarray]
@@ -97,6 +101,7 @@ class Evaluation:
     outputs_at: Callable[[int, np.ndarray], np.ndarray]
     state: Any  # what `warm` of a later evaluation may be
     converged: bool
+    validate: Callable[[Any], tuple[float, list[np.ndarray]]] | None = None
 
     def outputs_only(self) -> Evaluation:
         """Return a copy that keeps no kernel matrix alive."""

@@ -13,8 +13,10 @@ from sklearn.model_selection._search import BaseSearchCV, _check_refit
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..adapters.blocks import is_dask
 from ..adapters.model import read_model
 from ..criteria.probability import agreeing
+from .blockwise import Blockwise, on_blocks, score_of_blocks
 
 
 def _has_probabilities(name: str) -> Callable[[Any], bool]:
@@ -44,7 +46,7 @@ def probabilities(best: Any, calibration: Any, X: Any) -> np.ndarray:
     return agreeing(P, np.searchsorted(model.machine.classes_, model.machine.predict(X)))
 
 
-class Calibrated(BaseSearchCV):
+class Calibrated(Blockwise):
     """A search whose best point may have a sigmoid of its own, `calibration_`."""
 
     @available_if(_has_probabilities("predict_log_proba"))
@@ -84,6 +86,8 @@ class Calibrated(BaseSearchCV):
         probabilities : ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return on_blocks(self.best_estimator_, "predict_proba", X)
         return probabilities(self.best_estimator_, self.calibration_, X)
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:
@@ -100,11 +104,15 @@ class Calibrated(BaseSearchCV):
         Returns
         -------
         score : float
-            By `scoring`, or by the estimator's own score.
+            By `scoring`, or by the estimator's own score.  Of Dask collections it is an array of
+            theirs without dimensions, of which nothing is computed yet; `float` does it.
         """
         best, scorer = getattr(self, "best_estimator_", None), getattr(self, "scorer_", None)
         if isinstance(scorer, dict):
             scorer = scorer.get(self.refit)
+        if is_dask(X) or is_dask(y):
+            check_is_fitted(self)
+            return score_of_blocks(best, scorer, X, y)
         asks = "predict_proba" in str(getattr(scorer, "_response_method", ""))
         calibrated = getattr(self, "calibration_", None) is not None
         if not asks or not calibrated or hasattr(best, "predict_proba"):

@@ -97,6 +97,10 @@ class Estimated(BaseSearchCV):
             if best.n_samples > SMALL_ENOUGH:
                 self._read_outputs()
 
+    def _keep_no_outputs(self, why: str) -> None:
+        """Say why there is no estimate."""
+        self._outside, self._score_estimate, self._best_outputs = why, None, None
+
     def _read_outputs(self) -> OutOfFold | str:
         """Return what was kept; it is read off the search once."""
         if callable(self._outside):

@@ -138,16 +138,17 @@ def _install(model: Model, run: Run, record: Record, X: Any, budget: Budget) -> 
     """
     prepared, adapter = run.prepared, model.adapter
     assert isinstance(adapter, LinearAdapter)
-    if prepared is None or model.transformers is not None or not adapter.installs:
+    if prepared is None or model.transformers is not None:
         return False
-    if "fit" in model.own_methods:
+    elsewhere = prepared.sample is not None  # rows that no `fit` can be given
+    if not elsewhere and (not adapter.installs or "fit" in model.own_methods):
         return False
     assert isinstance(prepared.problem, LinearCrossValidation)
     problem = prepared.problem
     effort = Effort(float(model.machine.tol), budget)
     found = problem.refit(run.point(record), effort, record.state)
     if not all(solution.converged for solution in found):
-        if not budget.expired():
+        if not budget.expired() and not elsewhere:
             return False
         _warn_unfinished(budget)
     dtype = problem.designs[0].points.dtype

@@ -12,10 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from .._core.budget import Budget, Workers
 from .._core.constraints import constrained
 from .._core.warn import warn
+from ..adapters.base import Adapter
 from ..adapters.folds import FitFailed, Split
-from ..adapters.prepare import Prepared, prepare
+from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
-from ..methods.gradient import glance
+from ..methods.gradient import Schedule, glance
 from ..methods.objective import Objective, SearchEnded, Visit
 from .combinations import Combination, Refused, own_error
 from .doubts import doubts
@@ -70,10 +71,8 @@ def _prepared(
         return None
     (one, _), scoring = plan, log.scoring
     try:
-        return prepare(
-            one.model, scoring.X, scoring.y, splits, scoring.fit_params,
-            asked.memory_limit * 2**20, workers, asked.rank, seed,
-        )  # fmt: skip
+        memory = asked.memory_limit * 2**20
+        return scoring.prepared(one.model, splits, memory, workers, asked.rank, seed)
     except FitFailed as error:
         log.fail(one.listed, len(splits), error.cause)
     except (ValueError, TypeError) as error:
@@ -102,7 +101,7 @@ def _tune(
         criterion,
         found.space,
         weight,
-        train_tol=one.model.adapter.tol(),
+        train_tol=_train_tol(one.model.adapter, asked.tol),
         budget=budget,
         record=_record(keep, prepared, budget) if asked.refit else keep,
         max_evals=asked.max_evals,
@@ -121,6 +120,15 @@ def _tune(
         glance(objective)
     if not budget.expired() and not any(log.run_of(r) is found for r in log.records):
         raise ValueError(f"method={asked.method!r} has evaluated no point; it must evaluate one.")
+
+
+def _train_tol(adapter: Adapter, tol: float) -> float:
+    """Return how exactly machines are trained in the end, where the search is to end at `tol`.
+
+    Newton's method is there in a step or two; other machines would take far longer.
+    """
+    exactly = adapter.linear and not adapter.loss().corners
+    return adapter.tol() * (min(1.0, tol / Schedule.tol) if exactly else 1.0)
 
 
 def _record(

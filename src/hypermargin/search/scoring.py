@@ -25,8 +25,10 @@ from sklearn.utils._metadata_requests import _routing_enabled, process_routing
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
+from .._core.budget import Workers
 from ..adapters.folds import Split
-from ..adapters.prepare import Prepared
+from ..adapters.model import Model
+from ..adapters.prepare import Prepared, prepare
 from ..adapters.scaling import with_params
 from ..criteria.base import Criterion
 from ..criteria.probability import Calibration, calibrated
@@ -55,6 +57,19 @@ class Scoring:
             return False
         each = scorers._scorers.values() if isinstance(scorers, _MultimetricScorer) else [scorers]
         return all(isinstance(s, (_BaseScorer, _PassthroughScorer)) for s in each)
+
+    def prepared(
+        self,
+        model: Model,
+        splits: list[Split],
+        memory: float,
+        workers: Workers,
+        rank: int | None,
+        seed: int,
+    ) -> Prepared:
+        """Return the problem of a model on the data that are scored."""
+        given = self.X, self.y, splits, self.fit_params
+        return prepare(model, *given, memory, workers, rank, seed)
 
     def score(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
@@ -22,10 +24,12 @@ from sklearn.utils.validation import (
 )
 
 from .._core.budget import one_blas_thread
+from ..adapters.blocks import is_dask
 from ..adapters.folds import Split, draw_folds
 from ..adapters.input import canonical
 from ..methods import Method, read_method
 from .checkpoint import opened
+from .chunked import as_asked, chunked_plans, read_chunks
 from .combinations import (
     Combination,
     answer_otherwise,
@@ -332,6 +336,8 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         self : GradientSearchCV
         """
         method = read_method(self.method, self.optimiser)
+        if is_dask(X) or is_dask(y):
+            return self._fit_chunks(X, y, params, method)
         combinations = read_combinations(self.estimator, self._given_space())
         usable = [one for one in combinations if isinstance(one, Combination)]
         if self.rank is not None:
@@ -359,29 +365,64 @@ multimetric_, classes_, n_features_in_, feature_names_in_
             self.return_train_score,
             answer_otherwise(usable, scorers),
         )
-        selection = self._selection(method, plans)
+        with self._logged(self._selection(method, plans), plans, splits, scoring, params) as log:
+            best = self._search(self, plans, weight, splits, log, refit_metric)
+            self._keep_outputs(log, best, routed.splitter.split.get("groups"))
+        return self
+
+    def _fit_chunks(
+        self, X: Any, y: Any, params: dict[str, Any], method: Method | None
+    ) -> GradientSearchCV:
+        """Run the search on Dask collections."""
+        asked = as_asked(self)
+        scorers, refit_metric = self._get_scorers()
+        data, scoring = read_chunks(asked, X, y, params, scorers)
+        weight = scoring.score_params.get("sample_weight", np.ones(len(data.y)))
+        plans, splits = chunked_plans(asked, scoring, weight), data.splits
+        with self._logged(self._selection(method, plans), plans, splits, scoring, params) as log:
+            self._search(asked, plans, weight, splits, log, refit_metric)
+            self._keep_no_outputs("Dask collections keep their outputs where their rows are")
+        return self
+
+    @contextmanager
+    def _logged(
+        self,
+        selection: Selection,
+        plans: list[Plan],
+        splits: list[Split],
+        scoring: Scoring,
+        params: dict[str, Any],
+    ) -> Iterator[Log]:
+        """Within this context a search is shown, told of and kept; at its end nothing is."""
         parts = partial(fingerprint, self, self._given_space(), splits, scoring)
         progress = Progress(make_display(self.verbose), selection, len(plans))
         try:
-            tasks = Tasks(self, X, y, params, progress)
+            tasks = Tasks(self, scoring.X, scoring.y, params, progress)
             self.progress_ = progress.told
             with opened(self.checkpoint, parts) as saved:
-                log = Log(scoring, self._leading_metric(scorers), selection, saved, tasks)
-                best = self._search(plans, weight, splits, log, refit_metric)
-            self._keep_outputs(log, best, routed.splitter.split.get("groups"))
+                leading = self._leading_metric(scoring.scorer)
+                yield Log(scoring, leading, selection, saved, tasks)
             tasks.root.end()
         finally:
             progress.display.close()
-        return self
 
     def _search(
-        self, plans: list[Plan], weight: np.ndarray, splits: list[Split], log: Log, metric: str
+        self,
+        asked: Any,
+        plans: list[Plan],
+        weight: np.ndarray,
+        splits: list[Split],
+        log: Log,
+        metric: str,
     ) -> Record | None:
-        """Search, and refit the best point; return it, if there is one."""
+        """Search, and refit the best point; return it, if there is one.
+
+        `asked` has the arguments of the search.
+        """
         scoring, tasks = log.scoring, log.tasks
         tasks.attributes = partial(self._so_far, log)
         with one_blas_thread():
-            budget, seconds = run(self, plans, weight, splits, log)
+            budget, seconds = run(asked, plans, weight, splits, log)
         best = self._publish(log, scoring.scorer, metric, len(splits))
         self.seconds_ = seconds
         tasks.end_search()

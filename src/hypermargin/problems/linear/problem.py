@@ -156,12 +156,18 @@ class LinearCrossValidation(Problem):
         """Return the range of C, or of alpha = 1 / (2 C)."""
         _, matrix = self.matrix(0, self._dtype(1.0), None)
         lengths = matrix.squared_lengths if self.bias_penalty else matrix.squares()
-        most = float(lengths.max(initial=0.0)) or 1.0
-        mean = float(matrix.squares().mean()) or 1.0
+        most, mean = float(lengths.max(initial=0.0)), float(matrix.squares().mean())
+        return self.range_of(name, y, len(lengths), most, mean)
+
+    def range_of(
+        self, name: str, y: np.ndarray, n_rows: int, longest: float, mean: float
+    ) -> Dimension:
+        """Return that range, of the largest squared length of a row and of their mean."""
+        most, mean = longest or 1.0, mean or 1.0
         # slopes of a loss that grows linearly do not grow with the residuals: costs have to
         grows = self.loss.corners and not self.loss.classifies
         unit = (self.loss.spread(y) or 1.0) if grows else 1.0
-        low = unit * least_cost(len(lengths), most, self.loss)
+        low = unit * least_cost(n_rows, most, self.loss)
         high = unit * 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
         middle = unit * (16.0 if self.loss.softens else 1.0) / mean
         usual = middle / 16.0, middle * 16.0

@@ -1,0 +1,1 @@
+"""Linear machines on rows that lie in chunks in many places: only sums over rows come together."""

@@ -1,0 +1,181 @@
+"""A chunk of rows, and what the machines of all folds make of it: plain arrays, no scheduler.
+
+Machines are lanes, side by side: those of the first column for all folds, then those of the second
+and so on.  Rows pass in blocks that stay in the cache, in double precision whatever they are kept
+in, and everything that is asked of a block is made while it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._core.budget import Workers
+from ..._core.space import Params
+from ...losses.base import Loss, Rows, unbounded_dual
+from ...losses.lanes import LaneLoss
+from ..base import Column
+from ..linear.lanes import Matrix, as_matrix
+from .places import in_blocks
+
+NOT_TESTED = -1  # the fold of rows that no fold validates on
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows: X dense or CSR, targets (numbers of classes, or floats), folds, weights.
+
+    `fold` is the number of the fold that validates on a row; `weight` is that of training,
+    `counts` that of criteria and scores.
+    """
+
+    X: Any
+    y: np.ndarray
+    fold: np.ndarray
+    weight: np.ndarray
+    counts: np.ndarray
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+
+@dataclass(frozen=True)
+class Machines:
+    """What is the same for all chunks: the loss, the folds, and how targets become columns.
+
+    adapter : object with ``columns_of(numbers, n_classes)`` and ``contrasted(outputs)``
+    n_classes : 0 for numbers
+    factors : weight of every class in every fold, (folds, classes); None if all are one
+    plain_others : whether, in a column of one class against the rest, these have plain weights
+    intercept : the constant that stands for the bias among the features
+    centre : what a free bias takes off the targets before machines are trained on them
+    whole : whether there is one machine for each column, trained on all rows
+    """
+
+    loss: Loss
+    adapter: Any
+    n_folds: int
+    n_columns: int
+    n_classes: int
+    intercept: float
+    centre: float = 0.0
+    factors: np.ndarray | None = None
+    plain_others: bool = False
+    whole: bool = False
+
+    def folds(self, chunk: Chunk, rows: slice) -> np.ndarray:
+        """Return the numbers of the folds that validate on rows."""
+        fold = chunk.fold[rows]
+        return np.full_like(fold, NOT_TESTED) if self.whole else fold
+
+    @property
+    def n_lanes(self) -> int:
+        return self.n_folds * self.n_columns
+
+    def columns(self, y: np.ndarray) -> list[Column]:
+        """Return the columns of some rows."""
+        if self.n_classes:
+            return self.adapter.columns_of(y, self.n_classes)
+        return [Column(np.ones(len(y), dtype=bool), y - self.centre, {})]
+
+    def weights(self, chunk: Chunk, rows: slice, column: Column) -> np.ndarray:
+        """Return the weights of rows in the training of all folds, (rows, folds)."""
+        fold, y = self.folds(chunk, rows), chunk.y[rows]
+        weight = np.repeat(chunk.weight[rows, None], self.n_folds, axis=1)
+        if self.factors is not None:
+            factors = self.factors[:, y].T
+            if self.plain_others and self.n_columns > 1:
+                factors = np.where(column.target[:, None] > 0, factors, 1.0)
+            weight *= factors
+        tested = fold != NOT_TESTED
+        weight[np.flatnonzero(tested), fold[tested]] = 0.0
+        return weight
+
+
+class Block:
+    """Some rows of a chunk, with the losses of all machines at some hyperparameters."""
+
+    def __init__(self, chunk: Chunk, rows: slice, machines: Machines, params: Params):
+        self.machines, self.rows = machines, rows
+        self.matrix = as_matrix(chunk.X[rows], np.float64, Workers(1), machines.intercept)
+        self.y, self.fold = chunk.y[rows], machines.folds(chunk, rows)
+        self.counts = chunk.counts[rows]
+        self.columns = machines.columns(self.y)
+        self.losses, self.of_loss, n = list[LaneLoss](), list[Rows](), len(self.y)
+        for column in self.columns:
+            of_loss = Rows(column.target, np.ones(n), column.parts)
+            dual = unbounded_dual(machines.loss, of_loss, params)
+            weight = machines.weights(chunk, rows, column)
+            self.losses.append(LaneLoss.of(dual, weight, np.dtype(np.float64)))
+            self.of_loss.append(of_loss)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    def times(self, W: np.ndarray) -> np.ndarray:
+        """Return X W for any number of lanes."""
+        return times(self.matrix, W)
+
+    def lanes(self, column: int) -> slice:
+        """Return the lanes of a column."""
+        n = self.machines.n_folds
+        return slice(column * n, (column + 1) * n)
+
+    def slopes(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return minus the slopes and the curvatures at outputs, and sums of losses by lane."""
+        A, D, values = np.empty_like(Z), np.empty_like(Z), []
+        for c, loss in enumerate(self.losses):
+            lanes = self.lanes(c)
+            a, d = np.empty((2, self.n_rows, self.machines.n_folds))
+            values.append(loss.slopes(np.ascontiguousarray(Z[:, lanes]), a, d))
+            A[:, lanes], D[:, lanes] = a, d
+        return A, D, np.concatenate(values)
+
+    def left_out(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows that some fold validates on, and their outputs there by column."""
+        rows = np.flatnonzero(self.fold != NOT_TESTED)
+        n = self.machines.n_folds
+        found = [Z[rows, c * n + self.fold[rows]] for c in range(self.machines.n_columns)]
+        return rows, np.column_stack(found) + self.machines.centre
+
+    def put_back(self, rows: np.ndarray, delta: np.ndarray) -> np.ndarray:
+        """Return what `left_out` has taken out, in its place among zeros."""
+        E = np.zeros((self.n_rows, self.machines.n_lanes))
+        for c in range(self.machines.n_columns):
+            E[rows, c * self.machines.n_folds + self.fold[rows]] = delta[:, c]
+        return E
+
+    def read(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return what criteria read of outputs, and T if that is outputs @ T."""
+        if not self.machines.n_classes:
+            return outputs, None
+        return self.machines.adapter.contrasted(outputs)
+
+    def gram(self, weight: np.ndarray) -> np.ndarray:
+        """Return X' diag(weight) X, the constant included."""
+        rows = np.flatnonzero(weight)
+        B = self.matrix.dense(rows) * np.sqrt(weight[rows])[:, None]
+        return B.T @ B
+
+
+def blocks(chunk: Chunk, machines: Machines, params: Params) -> Iterator[Block]:
+    """Yield all rows, some at a time."""
+    X, n_lanes = chunk.X, machines.n_lanes
+    entries = X.nnz / max(len(chunk), 1) if sparse.issparse(X) else X.shape[1]
+    for rows in in_blocks(len(chunk), 8.0 * (entries + 4.0 * n_lanes)):
+        yield Block(chunk, rows, machines, params)
+
+
+def times(matrix: Matrix, W: np.ndarray) -> np.ndarray:
+    """Return X W for any number of lanes."""
+    return matrix.times(W, np.empty((matrix.n_rows, W.shape[1])))
+
+
+def parts_of(lanes: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
+    """Split lanes that went through X together."""
+    return np.split(lanes, np.cumsum(sizes)[:-1], axis=1)

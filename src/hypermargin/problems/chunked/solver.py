@@ -1,0 +1,182 @@
+"""Newton's method for machines whose rows are in many places: the fewest passes over them.
+
+The objective of a lane is  1/2 w' R w + sum_i weight_i loss_i(x_i' w),  R being one but for the
+bias.  A pass brings values and gradients of all lanes, so a step is one pass: it is taken whole,
+and the pass at its end tells whether that was right.
+
+With few features the pass brings Hessians as well: X' D X of the rows that each fold leaves out,
+whose sums without one of them are the Hessians of the folds, but for D, which is the mean of the
+folds.  Folds of many rows differ in D by little, so that such a step leaves a hundredth of the
+distance or less.  Where it does not, every fold has a Hessian of its own: as many bytes, and as
+many times the multiplications as there are folds.
+With many features Hessians are too much to add up and to send; steps are solved by conjugate
+gradients then, each of which is a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._core.budget import Budget
+from ..._core.space import Params
+from ...criteria.sums import Moments
+from ..conjugate import conjugate_gradients, dots
+from ..linear.systems import factored
+from . import passes
+from .chunk import Machines
+from .places import Places
+
+LAST_GAIN = 1e-16  # part of the objective that a last step may promise, where not less is asked for
+ROUNDING = 1e-13  # the same, where rounding may keep steps from getting any shorter
+MOST_LOOKS = 60
+LEFT_OVER = 1e-2  # what a step leaves of the promised gain, from which Hessians are made anew
+SAVED = 20  # iterations of conjugate gradients that a Hessian saves
+POOR = 3  # steps in a row that call for a Hessian of each fold
+BY_CONJUGATES = 1e-2  # accuracy of a step by conjugate gradients
+DESCENT = 1e-4  # part of the promised gain that a step is to have
+SIZES = 0.5 ** np.arange(1.0, 21.0)  # steps that are looked at where a whole one is too long
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Objectives and gradients at some weights, and moments of out-of-fold outputs."""
+
+    W: np.ndarray
+    value: np.ndarray
+    gradient: np.ndarray
+    moments: Moments
+
+
+Inverse = Callable[[np.ndarray], np.ndarray]
+
+
+class Solver:
+    """Trains all machines at some hyperparameters, and solves the systems of their derivatives.
+
+    `penalty` is R, by row of W.  What is known of the Hessians outlives an evaluation: it serves
+    the next one nearby, times the ratio of the costs.
+    """
+
+    def __init__(
+        self, places: Places, machines: Machines, penalty: np.ndarray, no_gain: float = LAST_GAIN
+    ):
+        self.places, self.machines, self.penalty = places, machines, penalty
+        self.no_gain = no_gain
+        self.few = len(penalty) <= 3 * SAVED * machines.n_lanes
+        self.n_passes = 0
+        self._curvature: tuple[float, np.ndarray, str] | None = None  # with its cost and kind
+
+    def pass_over(self, function: Callable, params: Params, *args: object) -> dict:
+        """Make a pass over all rows."""
+        self.n_passes += 1
+        return self.places.sum(function, self.machines, params, *args)
+
+    def look(self, params: Params, W: np.ndarray, kind: str | None) -> Looked:
+        """Return what weights are worth; curvature of some kind comes along, if one is given."""
+        found = self.pass_over(passes.look, params, W, kind)
+        if kind is not None:
+            self._curvature = cost_of(params), found[kind], kind
+        penalty = self.penalty[:, None]
+        value = found["value"] + 0.5 * dots(W, penalty * W)
+        return Looked(W, value, found["gradient"] + penalty * W, found["moments"])
+
+    def inverse(self, params: Params) -> Inverse:
+        """Return the (approximate) inverse of the Hessians of all lanes."""
+        assert self._curvature is not None
+        cost, known, kind = self._curvature
+        ratio, folds = cost_of(params) / cost, self.machines.n_folds
+        if kind == "diagonal":
+            diagonal = self.penalty[:, None] + ratio * known
+            diagonal = np.where(diagonal > 0, diagonal, 1.0)
+            return lambda B: B / diagonal
+        least = np.where(self.penalty > 0, 0.0, 1e-30)
+        if kind == "shared":
+            known = known.sum(axis=1, keepdims=True) - known
+        solves = [
+            factored(ratio * of_column[f], self.penalty + least)
+            for of_column in known
+            for f in range(folds)
+        ]
+        return lambda B: np.column_stack([solve(b) for solve, b in zip(solves, B.T, strict=True)])
+
+    def train(self, params: Params, W: np.ndarray, budget: Budget) -> tuple[Looked, bool]:
+        """Take steps until the next one promises next to nothing; return whether it came to that.
+
+        Weights have half of all digits at least, whatever is asked for: the last of them cost a
+        pass.
+        """
+        usual, poor = "shared" if self.few else "diagonal", 0
+        known = self._curvature is not None and self._curvature[2] == usual
+        at = self.look(params, W, None if known else usual)
+        last, ended = np.full(len(at.value), np.inf), np.zeros(len(at.value), dtype=bool)
+        for _ in range(MOST_LOOKS):
+            S = self.step(params, at, budget)
+            promise = -dots(at.gradient, S)
+            # rounding may not let them go any further
+            ended |= (promise > 0.5 * last) & (promise < ROUNDING * np.abs(at.value))
+            moving = (promise > self.no_gain * np.abs(at.value)) & ~ended
+            if not moving.any():
+                return at, True
+            if budget.expired():
+                return at, False
+            # a step that leaves much of what the last one promised had a poor Hessian
+            worn = bool((promise > LEFT_OVER * last)[moving].any())
+            poor = poor + 1 if worn else 0
+            kind = "own" if self.few and poor > POOR else usual
+            last = promise
+            at = self.go(params, at, np.where(moving, S, 0.0), promise, kind if worn else None)
+        return at, False
+
+    def go(
+        self, params: Params, at: Looked, S: np.ndarray, promise: np.ndarray, kind: str | None
+    ) -> Looked:
+        """Take a step whole, or as far as it pays."""
+        new = self.look(params, at.W + S, kind)
+        noise = 1e-13 * np.abs(at.value)
+        bad = ~(new.value <= at.value - DESCENT * promise + noise)
+        if not bad.any():
+            return new
+        found = self.pass_over(passes.along, params, at.W, S, SIZES)["value"]
+        penalty, W = self.penalty[:, None], at.W
+        line = np.array([0.5 * dots(W + t * S, penalty * (W + t * S)) for t in SIZES])
+        best = (found + line).argmin(axis=0)
+        size = np.where(bad, SIZES[best], 1.0)
+        return self.look(params, W + size * S, kind)
+
+    def step(self, params: Params, at: Looked, budget: Budget) -> np.ndarray:
+        """Return the step from weights that were looked at."""
+        if self.few:
+            return self.inverse(params)(-at.gradient)
+        return self.solve(params, at, -at.gradient, BY_CONJUGATES, budget)
+
+    def solve(
+        self, params: Params, at: Looked, B: np.ndarray, tol: float, budget: Budget
+    ) -> np.ndarray:
+        """Return H^-1 B to a tolerance, relative to B as the preconditioner measures it."""
+
+        def product(V: np.ndarray, on: np.ndarray) -> np.ndarray:
+            bent = self.pass_over(passes.bend, params, at.W, V)["product"]
+            return self.penalty[:, None] * V + bent
+
+        def rule(square: np.ndarray) -> Callable:
+            return lambda S, residual, left, count: left > tol**2 * square
+
+        found, _ = conjugate_gradients(
+            product, self.inverse(params), B, rule, np.ones(B.shape[1], dtype=bool), budget
+        )
+        return found
+
+
+def cost_of(params: Params) -> float:
+    """Return what all curvatures are proportional to."""
+    return 1.0 / params["alpha"] if "alpha" in params else float(params["C"])
+
+
+def penalties(n_features: int, intercept: float, bias_penalty: float) -> np.ndarray:
+    """Return R by row of W, the bias coming last."""
+    penalty = np.ones(n_features + 1)
+    penalty[-1] = bias_penalty if intercept else 1.0
+    return penalty
