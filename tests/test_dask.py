@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
-from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 import hypermargin
 from hypermargin import GradientSearchCV, LinearClassifier
@@ -143,6 +143,45 @@ def test_sparse_rows_and_many_features():
     )
     outputs = many.decision_function(blocks).compute()
     np.testing.assert_allclose(outputs, one.decision_function(wide), atol=1e-5)
+
+
+BENT = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
+POINTS = X[:, :3]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y", "point", "criterion"),
+    [
+        (SVC(tol=1e-11, class_weight="balanced"), np.where(BENT > 0.3, "a", "b"),
+         {"C": 2.0, "gamma": 0.5}, "f1_macro"),
+        (SVR(tol=1e-11), BENT + 3.0, {"C": 2.0, "gamma": 0.5, "epsilon": 0.1}, "r2"),
+    ],
+    ids=["classes", "numbers"],
+)  # fmt: skip
+def test_landmarks_of_a_kernel(estimator, y, point, criterion):
+    at = At(**point)
+    space = {name: (value / 9, value * 9) for name, value in point.items()}
+    how = {"rank": 40, "random_state": 0, "criterion": criterion, "tol": 1e-10, "space": space}
+    one, many = both(estimator, y, POINTS, chunked(POINTS), method=at, **how)
+    (same, same_slope, *_), (value, slope, *_) = at.seen
+    assert same == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(same_slope, slope, rtol=1e-6)
+    assert many.best_score_ == pytest.approx(one.best_score_, rel=1e-9)
+    machines = many.best_estimator_, one.best_estimator_
+    np.testing.assert_array_equal(*(machine.support_ for machine in machines))
+    outputs = [machine.predict(POINTS) for machine in machines]
+    if criterion == "r2":  # on one machine refits on landmarks end at a thousandth
+        np.testing.assert_allclose(*outputs, atol=1e-2)
+    else:
+        np.testing.assert_array_equal(*outputs)
+    np.testing.assert_array_equal(many.predict(chunked(POINTS)).compute(), outputs[0])
+
+
+def test_a_search_on_landmarks_ends_where_it_does_on_one_machine():
+    how = {"rank": 30, "random_state": 0, "criterion": "r2", "space": {"gamma": (0.2, 0.9)}}
+    one, many = both(SVR(tol=1e-11), BENT, POINTS, chunked(POINTS), **how)
+    assert 0.2 < one.best_params_["gamma"] < 0.9
+    assert many.best_params_["gamma"] == pytest.approx(one.best_params_["gamma"], rel=1e-6)
 
 
 def test_gradients_meet_central_differences():
@@ -286,6 +325,8 @@ def test_bad_input_is_told_of_in_one_sentence(message):
     ("message", "how"),
     [
         ("has a corner", {"estimator": LinearSVC(loss="hinge")}),
+        ("needs all rows in one place", {"estimator": SVC()}),
+        ("is read off all rows", {"estimator": SVC(), "rank": 20, "space": {"C": (1.0, 9.0)}}),
         ("needs the outputs of single rows", {"method": "curve"}),
         ("needs all rows in one place", {"cv": KFold(3, shuffle=True)}),
         (

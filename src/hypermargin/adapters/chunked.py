@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.svm import SVC, SVR
 from sklearn.utils.class_weight import compute_class_weight
 
 from .._core.budget import Workers
 from ..problems.chunked.chunk import Chunk, Machines
+from ..problems.chunked.low_rank import ChunkedLowRank
 from ..problems.chunked.places import Places
 from ..problems.chunked.problem import ChunkedCrossValidation, Measures
 from .base import WeightedClasses
@@ -40,7 +42,7 @@ class ChunkedPrepared(Prepared):
     @property
     def n_rows(self) -> int:
         problem = self.problem
-        assert isinstance(problem, ChunkedCrossValidation)
+        assert isinstance(problem, (ChunkedCrossValidation, ChunkedLowRank))
         return problem.measures.n_rows
 
 
@@ -196,28 +198,40 @@ def take_rows(
     }  # fmt: skip
 
 
-def refuse(model: Model) -> None:
+def refuse(model: Model, rank: int | None) -> None:
     """Say so if a model cannot be trained on rows in many places."""
     machine, adapter = type(model.machine).__name__, model.adapter
+    moved = getattr(model.machine, "threshold", 0.0) or model.threshold
+    if moved or "threshold" in adapter.tuned:
+        raise ValueError("threshold is not for Dask collections; use class_weight.")
     if model.transformers is not None:
         raise ValueError(
             "estimator is a Pipeline, whose transformers would need all rows of a fold in one "
             "place; transform the Dask collections first, and give the last step alone."
         )
     if not isinstance(adapter, LinearAdapter):
-        raise ValueError(
-            f"estimator={machine} needs all rows in one place, which Dask collections are not; use "
-            "a linear model."
-        )
-    if adapter.loss().corners:
+        _refuse_kernel(model, rank)
+    elif adapter.loss().corners:
         raise ValueError(
             f"loss={model.machine.loss!r} of {machine} has a corner, at which single rows count, "
             "and Dask collections are read as sums over rows; use its square, or "
             "LinearClassifier(loss='smooth_hinge')."
         )
-    moved = getattr(model.machine, "threshold", 0.0) or model.threshold
-    if moved or "threshold" in adapter.tuned:
-        raise ValueError("threshold is not for Dask collections; use class_weight.")
+
+
+def _refuse_kernel(model: Model, rank: int | None) -> None:
+    """Say so if a kernel machine cannot be trained on landmarks in many places."""
+    machine = type(model.machine).__name__
+    if rank is None or type(model.machine) not in (SVC, SVR):
+        raise ValueError(
+            f"estimator={machine} needs all rows in one place, which Dask collections are not; use "
+            "SVC or SVR with rank=500, say, or a linear model."
+        )
+    if model.adapter.unset:
+        raise ValueError(
+            f"gamma={model.machine.gamma!r} of {machine} is read off all rows of a fold; give a "
+            "number, or tune gamma."
+        )
 
 
 def prepare_chunked(
@@ -227,16 +241,27 @@ def prepare_chunked(
     memory: float,
     workers: Workers,
     tol: float,
+    rank: int | None = None,
+    seed: int = 0,
 ) -> Prepared:
     """Build the cross-validation problem of a model on rows in many places."""
-    refuse(model)
+    refuse(model, rank)
     sample = prepare(
-        model, data.X, data.y, data.splits, fit_params, memory, workers,
-        linear=ChunkedCrossValidation,
+        model, data.X, data.y, data.splits, fit_params, memory, workers, rank, seed,
+        linear=ChunkedCrossValidation, landmarks=ChunkedLowRank,
     )  # fmt: skip
-    problem, adapter = sample.problem, model.adapter
-    assert isinstance(problem, ChunkedCrossValidation) and isinstance(adapter, LinearAdapter)
-    if adapter.couples(sample.targets):
+    problem, adapter, n_columns = sample.problem, model.adapter, len(sample.targets.columns)
+    assert isinstance(problem, (ChunkedCrossValidation, ChunkedLowRank))
+    if isinstance(problem, ChunkedLowRank):
+        intercept, centre = 1.0, float(problem.offsets.mean())
+        if n_columns > 1:
+            raise ValueError(
+                f"y has {len(np.asarray(data.classes))} classes; with rank, Dask collections can "
+                "have two."
+            )
+    else:
+        intercept, centre = problem.intercept, problem.centre(problem.columns[0].target)
+    if isinstance(adapter, LinearAdapter) and adapter.couples(sample.targets):
         raise ValueError(
             f"y has {len(sample.targets.columns)} classes, whose machines LogisticRegression "
             "trains together; on Dask collections use LinearClassifier(loss='logistic'), one class "
@@ -248,10 +273,10 @@ def prepare_chunked(
         problem.loss,
         adapter,
         len(problem.folds),
-        len(problem.columns),
+        n_columns,
         0 if data.classes is None else len(data.classes),
-        problem.intercept,
-        problem.centre(problem.columns[0].target),
+        intercept,
+        centre,
         None if factors is None else factors[:-1],
         not adapter.weighs_others,
     )

@@ -81,16 +81,19 @@ class SVCAdapter(_Libsvm, WeightedClasses):
 
     def targets(self, y: Any) -> Targets:
         classes, numbers = read_classes(y)
-        columns = [
+        return Targets(numbers, classes, self.columns_of(numbers, len(classes)), 1.0)
+
+    def columns_of(self, numbers: np.ndarray, n_classes: int) -> list[Column]:
+        """Return the columns of rows with these numbers of classes."""
+        return [
             Column(
                 (numbers == i) | (numbers == j),
                 np.where(numbers == j, 1.0, -1.0),
                 {"class": numbers},
                 (i, j),
             )
-            for i, j in combinations(range(len(classes)), 2)
+            for i, j in combinations(range(n_classes), 2)
         ]
-        return Targets(numbers, classes, columns, 1.0)
 
     def predict(self, outputs: np.ndarray, classes: Any) -> np.ndarray:
         if len(classes) == 2:

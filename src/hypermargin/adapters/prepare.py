@@ -125,6 +125,7 @@ def prepare(
     rank: int | None = None,
     seed: int = 0,
     linear: type[LinearCrossValidation] = LinearCrossValidation,
+    landmarks: type[LowRankCrossValidation] = LowRankCrossValidation,
 ) -> Prepared:
     """Build the cross-validation problem of a model.
 
@@ -135,8 +136,8 @@ def prepare(
         What `fit` of the whole estimator would get, `sample_weight` of the machine included.
     rank, seed : int
         Number of landmarks and the seed of their draw; None trains exactly, on all rows.
-    linear : class
-        The problem of linear machines.
+    linear, landmarks : class
+        The problem of linear machines, and that of kernel machines on landmarks.
     """
     fit_params, own = split_params(model, fit_params)
     given_X, given_y = X, y
@@ -168,7 +169,7 @@ def prepare(
         raise foreign[0][1]
     problem = _problem(
         model, designs, list(folds.values()), targets, values, memory, workers, whole, rank, seed,
-        kernel, linear,
+        kernel, linear, landmarks,
     )  # fmt: skip
     trained = [splits[number] for number in folds]
     return Prepared(model, problem, targets, trained, sample_weight, foreign, given_X)
@@ -187,6 +188,7 @@ def _problem(
     seed: int,
     kernel: Kernel | None,
     linear: type[LinearCrossValidation],
+    landmarks: type[LowRankCrossValidation],
 ) -> Problem:
     """Return the problem of the kind that a model has."""
     adapter = model.adapter
@@ -207,7 +209,7 @@ def _problem(
         )
         exact.solver = adapter.solver()
         return exact
-    return LowRankCrossValidation(
+    return landmarks(
         designs, folds, targets.columns, kernel, loss, values, memory, workers,
         rank=min(rank, len(targets.y)), seed=seed,
     )  # fmt: skip

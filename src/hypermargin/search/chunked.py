@@ -17,14 +17,15 @@ from ..adapters.prepare import Prepared
 from ..criteria.sums import reduction_of
 from ..methods import METHODS, Method
 from ..problems.base import Evaluation
+from ..problems.chunked.low_rank import ChunkedLowRank
 from ..problems.chunked.problem import ChunkedCrossValidation, ChunkedEvaluation
-from .combinations import Combination, read_combinations
+from .combinations import Combination, check_landmarks, read_combinations
 from .plans import Plan, make_plans
 from .scoring import Scoring
 from .tallies import Tally, measures_of
 
 ON_SUMS = ("gradient", "grid", "random")  # methods that need no outputs of single rows
-NOT_HERE = {"checkpoint": None, "return_train_score": False, "rank": None, "pooled": True}
+NOT_HERE = {"checkpoint": None, "return_train_score": False, "exact_refit": False, "pooled": True}
 
 
 @dataclass
@@ -39,9 +40,11 @@ class ChunkedScoring(Scoring):
     ) -> Prepared:
         """Return the problem of a model."""
         assert self.data is not None
-        found = prepare_chunked(model, self.data, self.fit_params, memory, workers, self.tol)
+        found = prepare_chunked(
+            model, self.data, self.fit_params, memory, workers, self.tol, rank, seed
+        )
         problem = found.problem
-        assert isinstance(problem, ChunkedCrossValidation)
+        assert isinstance(problem, (ChunkedCrossValidation, ChunkedLowRank))
         classes = self.data.classes
         _, kinds = measures_of(self.scorer, model, classes)
         n_classes = 0 if classes is None else len(classes)
@@ -107,7 +110,9 @@ def read_chunks(
     """Read collections, and say how points are scored."""
     for one in read_combinations(search.estimator, search._given_space()):
         if isinstance(one, Combination):
-            refuse(one.model)
+            if search.rank is not None:
+                check_landmarks(one.model, search.rank, False)
+            refuse(one.model, search.rank)
     unknown = [name for name, given in params.items() if given is not None]
     unknown = [name for name in unknown if name != "sample_weight"]
     if unknown:

@@ -8,7 +8,7 @@ in, and everything that is asked of a block is made while it is there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from scipy import sparse
 
 from ..._core.budget import Workers
 from ..._core.space import Params
+from ...kernels.base import Kernel
+from ...kernels.points import Points
 from ...losses.base import Loss, Rows, unbounded_dual
 from ...losses.lanes import LaneLoss
 from ..base import Column
@@ -44,6 +46,28 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class Landmarks:
+    """Rows that kernel machines are expansions on, in place of features: K(x, Z), and a bias.
+
+    `widths` are those that corners of the loss are rounded over, by fold.
+    """
+
+    kernel: Kernel
+    X: Any
+    centre: Any
+    widths: np.ndarray
+
+    def points(self, params: Params) -> Points:
+        """Return the landmarks as the kernel wants them."""
+        return self.placed(self.X, params)
+
+    def placed(self, X: Any, params: Params) -> Points:
+        """Return rows as the kernel wants them."""
+        X = X.astype(np.float64, copy=False)
+        return self.kernel.at(Points(X, np.arange(X.shape[0]), self.centre), params)
+
+
+@dataclass(frozen=True)
 class Machines:
     """What is the same for all chunks: the loss, the folds, and how targets become columns.
 
@@ -54,6 +78,7 @@ class Machines:
     intercept : the constant that stands for the bias among the features
     centre : what a free bias takes off the targets before machines are trained on them
     whole : whether there is one machine for each column, trained on all rows
+    landmarks : of kernel machines
     """
 
     loss: Loss
@@ -66,6 +91,7 @@ class Machines:
     factors: np.ndarray | None = None
     plain_others: bool = False
     whole: bool = False
+    landmarks: Landmarks | None = None
 
     def folds(self, chunk: Chunk, rows: slice) -> np.ndarray:
         """Return the numbers of the folds that validate on rows."""
@@ -101,7 +127,16 @@ class Block:
 
     def __init__(self, chunk: Chunk, rows: slice, machines: Machines, params: Params):
         self.machines, self.rows = machines, rows
-        self.matrix = as_matrix(chunk.X[rows], np.float64, Workers(1), machines.intercept)
+        X, self.params, self.points, landmarks = chunk.X[rows], params, None, machines.landmarks
+        if landmarks is not None:
+            self.points, self.cols = landmarks.placed(X, params), landmarks.points(params)
+            X = landmarks.kernel.block(self.points, self.cols, params)
+            if not np.isfinite(X.sum()):
+                raise FloatingPointError(
+                    f"the kernel matrix is not finite at {params}; scale the data or narrow the "
+                    "space."
+                )
+        self.matrix = as_matrix(X, np.float64, Workers(1), machines.intercept)
         self.y, self.fold = chunk.y[rows], machines.folds(chunk, rows)
         self.counts = chunk.counts[rows]
         self.columns = machines.columns(self.y)
@@ -110,7 +145,8 @@ class Block:
             of_loss = Rows(column.target, np.ones(n), column.parts)
             dual = unbounded_dual(machines.loss, of_loss, params)
             weight = machines.weights(chunk, rows, column)
-            self.losses.append(LaneLoss.of(dual, weight, np.dtype(np.float64)))
+            loss = LaneLoss.of(dual, weight, np.dtype(np.float64))
+            self.losses.append(loss if landmarks is None else loss.rounded(landmarks.widths))
             self.of_loss.append(of_loss)
 
     @property
@@ -135,6 +171,25 @@ class Block:
             values.append(loss.slopes(np.ascontiguousarray(Z[:, lanes]), a, d))
             A[:, lanes], D[:, lanes] = a, d
         return A, D, np.concatenate(values)
+
+    def pullback(self, column: int, Z: np.ndarray, Q: np.ndarray) -> Params:
+        """Pull cotangents Q on the coefficients of a column back to the hyperparameters."""
+        lanes, loss = self.lanes(column), self.losses[column]
+        cotangent = loss.cotangent(*(np.ascontiguousarray(part[:, lanes]) for part in (Z, Q)))
+        if loss.width is not None:  # the ridge of rounded corners is one over the room for beta
+            room = np.square(loss.dual.upper - loss.dual.lower)
+            on_room = np.divide(cotangent.ridge, room, out=np.zeros_like(room), where=room > 0)
+            cotangent = replace(
+                cotangent, lower=cotangent.lower + on_room, upper=cotangent.upper - on_room
+            )
+        return self.machines.loss.pullback(self.of_loss[column], self.params, cotangent)
+
+    def pull_kernel(self, left: np.ndarray, right: np.ndarray) -> Params:
+        """Pull a cotangent  left right'  on K(x, Z) back to the kernel's hyperparameters."""
+        landmarks, m = self.machines.landmarks, len(self.matrix.X.T)
+        assert landmarks is not None and self.points is not None
+        M = left @ right[:m].T
+        return landmarks.kernel.pullback(self.points, self.cols, self.matrix.X, M, self.params)
 
     def left_out(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows that some fold validates on, and their outputs there by column."""
@@ -167,6 +222,8 @@ def blocks(chunk: Chunk, machines: Machines, params: Params) -> Iterator[Block]:
     """Yield all rows, some at a time."""
     X, n_lanes = chunk.X, machines.n_lanes
     entries = X.nnz / max(len(chunk), 1) if sparse.issparse(X) else X.shape[1]
+    if machines.landmarks is not None:
+        entries += 2.0 * machines.landmarks.X.shape[0]
     for rows in in_blocks(len(chunk), 8.0 * (entries + 4.0 * n_lanes)):
         yield Block(chunk, rows, machines, params)
 

@@ -147,10 +147,30 @@ def pull(chunk: Chunk, machines: Machines, params: Params, W: np.ndarray, P: np.
     with one_blas_thread():
         for block in blocks(chunk, machines, params):
             Z, Q = parts_of(block.times(np.hstack([W, P])), [W.shape[1]] * 2)
-            for c, loss in enumerate(block.losses):
-                lanes = block.lanes(c)
-                own = [np.ascontiguousarray(part[:, lanes]) for part in (Z, Q)]
-                cotangent = loss.cotangent(*own)
-                new = machines.loss.pullback(block.of_loss[c], params, cotangent)
-                found = add(found, new)
+            for c in range(machines.n_columns):
+                found = add(found, block.pullback(c, Z, Q))
+    return found
+
+
+def pull_features(
+    chunk: Chunk,
+    machines: Machines,
+    params: Params,
+    W: np.ndarray,
+    P: np.ndarray,
+    reduction: Reduction,
+    moments: Moments,
+    numbers: np.ndarray,
+    shares: np.ndarray,
+) -> Sums:
+    """Return the derivatives by the hyperparameters of the kernel; see `landmarks`."""
+    found: Sums = {}
+    with one_blas_thread():
+        for block in blocks(chunk, machines, params):
+            Z, Q = parts_of(block.times(np.hstack([W, P])), [W.shape[1]] * 2)
+            A, D, _ = block.slopes(Z)
+            directions, _ = _directions(block, W, reduction, moments, numbers)
+            E = sum(share * one for share, one in zip(shares, directions, strict=True))
+            left, right = np.hstack([E - D * Q, A]), np.hstack([W, P])
+            found = add(found, block.pull_kernel(left, right))
     return found

@@ -16,13 +16,13 @@ import numpy as np
 from ..._core.budget import Budget, Effort
 from ..._core.space import Dimension, Params
 from ...criteria.sums import Reduction, reduction_of
-from ..base import gone
+from ..base import Evaluation, gone
 from ..linear.part import Start, State
-from ..linear.problem import LinearCrossValidation, LinearEvaluation, Weights
+from ..linear.problem import LinearCrossValidation, Weights
 from . import passes
 from .chunk import Machines
-from .places import Places, Sums
-from .solver import LAST_GAIN, Looked, Solver, cost_of, penalties
+from .places import Places, Sums, add
+from .solver import LAST_GAIN, Looked, Solver, cost_of, of_weights
 
 COARSEST, FINEST = 1e-2, 1e-11  # accuracy of derivatives, where the search is coarse or fine
 
@@ -39,7 +39,7 @@ class Measures:
 
 
 @dataclass(frozen=True)
-class ChunkedEvaluation(LinearEvaluation):
+class ChunkedEvaluation(Evaluation):
     """Also has the sums that scores of folds are made of."""
 
     tallies: Callable[[], Sums] = dict
@@ -55,7 +55,7 @@ class ChunkedCrossValidation(LinearCrossValidation):
         self.machines, self.measures = machines, measures
         self.adjoint, self.no_gain = max(min(tol, COARSEST), FINEST), min(tol**2, LAST_GAIN)
         n_features = self.designs[0].points.shape[1]
-        self.penalty = penalties(n_features, self.intercept, self.bias_penalty)
+        self.penalty = of_weights(n_features, self.intercept, self.bias_penalty)
         self.places, self.tally = places, None
         self.solver_of_folds = Solver(places, machines, self.penalty, self.no_gain)
 
@@ -69,7 +69,7 @@ class ChunkedCrossValidation(LinearCrossValidation):
         warm: State | None = None,
         rows: np.ndarray | None = None,
         path: bool = False,
-    ) -> LinearEvaluation:
+    ) -> Any:
         """Train all folds, to the last digit if that is on all rows; `rows` are of the sample."""
         if rows is not None:
             return super().evaluate(params, effort, warm=warm, rows=rows, path=path)
@@ -77,7 +77,7 @@ class ChunkedCrossValidation(LinearCrossValidation):
         solver, jobs = self.solver_of_folds, self._jobs()
         with self.workers.clock.phase("train"):
             at, converged = solver.train(full, self._start(warm or {}, jobs), effort.budget)
-        trained = Trained(self, full, at)
+        trained = Trained(self, solver, full, at)
         return ChunkedEvaluation(
             [],
             [],
@@ -137,9 +137,8 @@ class ChunkedCrossValidation(LinearCrossValidation):
 class Trained:
     """Machines of all folds, trained: what criteria, scores and derivatives are asked of."""
 
-    def __init__(self, problem: ChunkedCrossValidation, params: Params, at: Looked):
-        self.problem, self.params, self.at = problem, params, at
-        self.solver = problem.solver_of_folds
+    def __init__(self, problem: Any, solver: Solver, params: Params, at: Looked):
+        self.problem, self.solver, self.params, self.at = problem, solver, params, at
         self._tallies: Sums | None = None
         self._reduction: Reduction | None = None
 
@@ -180,4 +179,8 @@ class Trained:
             B = sum(share * side for share, side in zip(shares, sides, strict=True))
             P = solver.solve(params, at, B, self.problem.adjoint, Budget())
             gradient = solver.pass_over(passes.pull, params, at.W, P)
+            if solver.machines.landmarks is not None:
+                given = self._reduction, at.moments, delta[0], shares
+                of_kernel = solver.pass_over(passes.pull_features, params, at.W, P, *given)
+                gradient |= add(of_kernel, self.problem.pull_penalty(params, at.W, P))
         return {name: gradient.get(name, 0.0) for name in self.problem.hyperparameters}

@@ -36,8 +36,66 @@ LEFT_OVER = 1e-2  # what a step leaves of the promised gain, from which Hessians
 SAVED = 20  # iterations of conjugate gradients that a Hessian saves
 POOR = 3  # steps in a row that call for a Hessian of each fold
 BY_CONJUGATES = 1e-2  # accuracy of a step by conjugate gradients
+UNCURVED = 1e-30  # penalty of a bias that has none, where all rows are certain
 DESCENT = 1e-4  # part of the promised gain that a step is to have
 SIZES = 0.5 ** np.arange(1.0, 21.0)  # steps that are looked at where a whole one is too long
+
+
+Inverse = Callable[[np.ndarray], np.ndarray]
+
+
+class Penalty:
+    """R of the objective, by row of W: one for weights, and one or none for the bias."""
+
+    def __init__(self, of_rows: np.ndarray):
+        self.of_rows = of_rows
+
+    def __len__(self) -> int:
+        return len(self.of_rows)
+
+    def times(self, W: np.ndarray) -> np.ndarray:
+        """Return R W."""
+        return self.of_rows[:, None] * W
+
+    def masked(self, G: np.ndarray) -> np.ndarray:
+        """Return G without what lanes do not have."""
+        return G
+
+    def inverse(self, H: np.ndarray, lane: int) -> Inverse:
+        """Return the inverse of H + R in a lane."""
+        return factored(H, self.of_rows + np.where(self.of_rows > 0, 0.0, UNCURVED))
+
+    def diagonal(self) -> np.ndarray:
+        """Return that of R, as a column."""
+        return self.of_rows[:, None]
+
+
+class KernelPenalty(Penalty):
+    """R = Q, and `own` are the coefficients that each lane has."""
+
+    def __init__(self, Q: np.ndarray, own: np.ndarray):
+        self.Q, self.own = Q, own
+
+    def __len__(self) -> int:
+        return len(self.Q)
+
+    def times(self, W: np.ndarray) -> np.ndarray:
+        return self.own * (self.Q @ W)
+
+    def masked(self, G: np.ndarray) -> np.ndarray:
+        return self.own * G
+
+    def inverse(self, H: np.ndarray, lane: int) -> Inverse:
+        own = np.flatnonzero(self.own[:, lane])
+        square = np.ix_(own, own)
+        solve = factored(H[square] + self.Q[square], np.zeros(len(own)))
+
+        def inverse(b: np.ndarray) -> np.ndarray:
+            found = np.zeros_like(b)
+            found[own] = solve(b[own])
+            return found
+
+        return inverse
 
 
 @dataclass(frozen=True)
@@ -50,24 +108,26 @@ class Looked:
     moments: Moments
 
 
-Inverse = Callable[[np.ndarray], np.ndarray]
-
-
 class Solver:
     """Trains all machines at some hyperparameters, and solves the systems of their derivatives.
 
-    `penalty` is R, by row of W.  What is known of the Hessians outlives an evaluation: it serves
-    the next one nearby, times the ratio of the costs.
+    What is known of the Hessians outlives an evaluation: it serves the next one nearby, times the
+    ratio of the costs.
     """
 
     def __init__(
-        self, places: Places, machines: Machines, penalty: np.ndarray, no_gain: float = LAST_GAIN
+        self, places: Places, machines: Machines, penalty: Penalty, no_gain: float = LAST_GAIN
     ):
         self.places, self.machines, self.penalty = places, machines, penalty
         self.no_gain = no_gain
-        self.few = len(penalty) <= 3 * SAVED * machines.n_lanes
+        kernels = machines.landmarks is not None  # whose Hessians are far from their diagonals
+        self.few = kernels or len(penalty) <= 3 * SAVED * machines.n_lanes
         self.n_passes = 0
         self._curvature: tuple[float, np.ndarray, str] | None = None  # with its cost and kind
+
+    def forget(self, penalty: Penalty) -> None:
+        """Begin anew, with another penalty."""
+        self.penalty, self._curvature = penalty, None
 
     def pass_over(self, function: Callable, params: Params, *args: object) -> dict:
         """Make a pass over all rows."""
@@ -79,9 +139,10 @@ class Solver:
         found = self.pass_over(passes.look, params, W, kind)
         if kind is not None:
             self._curvature = cost_of(params), found[kind], kind
-        penalty = self.penalty[:, None]
-        value = found["value"] + 0.5 * dots(W, penalty * W)
-        return Looked(W, value, found["gradient"] + penalty * W, found["moments"])
+        RW = self.penalty.times(W)
+        value = found["value"] + 0.5 * dots(W, RW)
+        gradient = self.penalty.masked(found["gradient"]) + RW
+        return Looked(W, value, gradient, found["moments"])
 
     def inverse(self, params: Params) -> Inverse:
         """Return the (approximate) inverse of the Hessians of all lanes."""
@@ -89,25 +150,27 @@ class Solver:
         cost, known, kind = self._curvature
         ratio, folds = cost_of(params) / cost, self.machines.n_folds
         if kind == "diagonal":
-            diagonal = self.penalty[:, None] + ratio * known
+            diagonal = self.penalty.diagonal() + ratio * known
             diagonal = np.where(diagonal > 0, diagonal, 1.0)
             return lambda B: B / diagonal
-        least = np.where(self.penalty > 0, 0.0, 1e-30)
         if kind == "shared":
             known = known.sum(axis=1, keepdims=True) - known
         solves = [
-            factored(ratio * of_column[f], self.penalty + least)
-            for of_column in known
+            self.penalty.inverse(ratio * of_column[f], c * folds + f)
+            for c, of_column in enumerate(known)
             for f in range(folds)
         ]
         return lambda B: np.column_stack([solve(b) for solve, b in zip(solves, B.T, strict=True)])
 
-    def train(self, params: Params, W: np.ndarray, budget: Budget) -> tuple[Looked, bool]:
+    def train(
+        self, params: Params, W: np.ndarray, budget: Budget, no_gain: float | None = None
+    ) -> tuple[Looked, bool]:
         """Take steps until the next one promises next to nothing; return whether it came to that.
 
         Weights have half of all digits at least, whatever is asked for: the last of them cost a
         pass.
         """
+        no_gain = no_gain or self.no_gain
         usual, poor = "shared" if self.few else "diagonal", 0
         known = self._curvature is not None and self._curvature[2] == usual
         at = self.look(params, W, None if known else usual)
@@ -117,7 +180,7 @@ class Solver:
             promise = -dots(at.gradient, S)
             # rounding may not let them go any further
             ended |= (promise > 0.5 * last) & (promise < ROUNDING * np.abs(at.value))
-            moving = (promise > self.no_gain * np.abs(at.value)) & ~ended
+            moving = (promise > no_gain * np.abs(at.value)) & ~ended
             if not moving.any():
                 return at, True
             if budget.expired():
@@ -140,8 +203,8 @@ class Solver:
         if not bad.any():
             return new
         found = self.pass_over(passes.along, params, at.W, S, SIZES)["value"]
-        penalty, W = self.penalty[:, None], at.W
-        line = np.array([0.5 * dots(W + t * S, penalty * (W + t * S)) for t in SIZES])
+        W, times = at.W, self.penalty.times
+        line = np.array([0.5 * dots(W + t * S, times(W + t * S)) for t in SIZES])
         best = (found + line).argmin(axis=0)
         size = np.where(bad, SIZES[best], 1.0)
         return self.look(params, W + size * S, kind)
@@ -159,14 +222,15 @@ class Solver:
 
         def product(V: np.ndarray, on: np.ndarray) -> np.ndarray:
             bent = self.pass_over(passes.bend, params, at.W, V)["product"]
-            return self.penalty[:, None] * V + bent
+            return self.penalty.times(V) + self.penalty.masked(bent)
 
         def rule(square: np.ndarray) -> Callable:
             return lambda S, residual, left, count: left > tol**2 * square
 
         found, _ = conjugate_gradients(
-            product, self.inverse(params), B, rule, np.ones(B.shape[1], dtype=bool), budget
-        )
+            product, self.inverse(params), self.penalty.masked(B), rule,
+            np.ones(B.shape[1], dtype=bool), budget,
+        )  # fmt: skip
         return found
 
 
@@ -175,8 +239,8 @@ def cost_of(params: Params) -> float:
     return 1.0 / params["alpha"] if "alpha" in params else float(params["C"])
 
 
-def penalties(n_features: int, intercept: float, bias_penalty: float) -> np.ndarray:
-    """Return R by row of W, the bias coming last."""
-    penalty = np.ones(n_features + 1)
-    penalty[-1] = bias_penalty if intercept else 1.0
-    return penalty
+def of_weights(n_features: int, intercept: float, bias_penalty: float) -> Penalty:
+    """Return R of weights of features, the bias coming last."""
+    of_rows = np.ones(n_features + 1)
+    of_rows[-1] = bias_penalty if intercept else 1.0
+    return Penalty(of_rows)
