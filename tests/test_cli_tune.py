@@ -263,3 +263,31 @@ def test_control_c_shows_and_writes_the_best_so_far(iris, capsys, monkeypatch):
     assert "interrupted" in said.out
     assert "was interrupted before it converged" in said.err
     assert len(predicted(capsys, "m.skops", "iris.csv")) == 50
+
+
+def test_a_command_goes_on_from_its_checkpoint(iris, capsys, monkeypatch):
+    words = ["iris.csv", "--model", "ridge", "--seed", "0"]
+    whole = tuned(capsys, *words)
+    with monkeypatch.context() as patched:
+        keep, kept = Log._append, []
+
+        def press(log, record):
+            keep(log, record)
+            kept.append(record)
+            if len(kept) == 3:
+                signal.raise_signal(signal.SIGINT)
+
+        patched.setattr(Log, "_append", press)
+        assert main(["tune", *words, "--checkpoint", "c.jsonl", "--jobs", "1", "--quiet"]) == 130
+    capsys.readouterr()
+    before = (iris.parent / "c.jsonl").read_bytes()
+    again = tuned(capsys, *words, "--checkpoint", "c.jsonl")
+    assert again["best_params"] == pytest.approx(whole["best_params"], rel=1e-6)
+    assert (iris.parent / "c.jsonl").read_bytes().startswith(before)
+    # and with other data not at all
+    (iris.parent / "iris.csv").write_text(
+        (iris.parent / "iris.csv").read_text().replace("5.1", "5")
+    )
+    assert main(["tune", *words, "--checkpoint", "c.jsonl", "--jobs", "1"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "c.jsonl" in said and "give another path" in said

@@ -280,3 +280,13 @@ def test_every_loss_has_its_derivatives_on_landmarks(loss):
     )
     at = found.start + np.array([0.3, -0.2])
     assert_loss_gradient(found, at, h=1e-4, rel=1e-4, near=1e-6)
+
+
+def test_a_threshold_is_found_on_landmarks():
+    X, y = make_data(2, n=60)
+    space = {"C": (0.1, 10.0), "threshold": (-1.0, 1.0, "linear")}
+    search = GradientSearchCV(
+        SVC(kernel="linear"), space, rank=6, cv=3, max_evals=4, scoring="precision_macro"
+    ).fit(X, y)
+    above = search.decision_function(X) > search.best_params_["threshold"]
+    assert (search.predict(X) == search.classes_[above.astype(int)]).all()

@@ -376,7 +376,9 @@ class _Group:
         old = warm.get(self.jobs[0])
         if old is None or not np.array_equal(old.rows, self.rows):
             return self.dual.width
-        pairs = [(self.params[name], old.params[name]) for name in old.params]
+        # a threshold is none of a machine's business, and not there when it is trained at last
+        shared = [name for name in self.params if name in old.params]
+        pairs = [(self.params[name], old.params[name]) for name in shared]
         change = sum(
             np.sum(np.abs(new - old) / np.maximum(np.maximum(np.abs(new), np.abs(old)), 1e-300))
             for new, old in pairs
