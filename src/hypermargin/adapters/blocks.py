@@ -77,28 +77,32 @@ class DaskPlaces:
         self.chunks = list(chunks)
 
     @classmethod
-    def of(cls, parts: Parts, others: dict[str, Parts]) -> DaskPlaces:
+    def of(cls, parts: Parts, others: dict[str, Parts], keep: bool = True) -> DaskPlaces:
         """Return places of which each has a dict of the same rows of all collections."""
         from dask import delayed
 
         gathered = delayed(_gathered, pure=False)
         names = ["X", *others]
         tasks = zip(parts.tasks, *(other.tasks for other in others.values()), strict=True)
-        return cls([gathered(names, *task) for task in tasks])
+        found = cls([gathered(names, *task) for task in tasks])
+        return found.kept() if keep else found
 
-    def made(self, function: Callable, *args: Any, own: Sequence[Any] | None = None) -> DaskPlaces:
-        """Return places with what a function makes of each chunk.
+    def kept(self) -> DaskPlaces:
+        """Return the same places; a cluster keeps chunks in the memory of its workers from here on.
 
-        A cluster keeps that in the memory of its workers, and makes it again if one of them is
-        lost.  Other schedulers have no memory but ours: they make it every time.
+        It makes them again if one of these is lost.  Other schedulers have no memory but ours: they
+        make chunks every time.
         """
         import dask
 
-        made = type(self)(self._tasks(function, args, own))
         client = getattr(dask.base.get_scheduler() or dask.threaded.get, "__self__", None)
         if hasattr(client, "persist"):
-            made.chunks = list(dask.persist(*made.chunks, optimize_graph=False))
-        return made
+            return type(self)(dask.persist(*self.chunks, optimize_graph=False))
+        return self
+
+    def made(self, function: Callable, *args: Any, own: Sequence[Any] | None = None) -> DaskPlaces:
+        """Return places with what a function makes of each chunk."""
+        return type(self)(self._tasks(function, args, own)).kept()
 
     def _tasks(self, function: Callable, args: Sequence[Any], own: Sequence[Any] | None) -> list:
         from dask import delayed

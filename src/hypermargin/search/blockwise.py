@@ -96,7 +96,7 @@ def score_of_blocks(best: Any, scorer: Any, X: Any, y: Any) -> Any:
     model = read_model(best)
     classes = getattr(best, "classes_", None)
     measures, kinds = measures_of(scorer, model, classes)
-    places = DaskPlaces.of(*aligned(X, {"y": y}))
+    places = DaskPlaces.of(*aligned(X, {"y": y}), keep=False)
     tally = Tally(model.adapter, 1, 0 if classes is None else len(classes), kinds)
     moments = places.later(_moments, best, classes) if "order" in kinds else {}
     tallies = places.later(_tallied, best, classes, tally, moments)

@@ -32,7 +32,7 @@ from .places import Places
 LAST_GAIN = 1e-16  # part of the objective that a last step may promise, where not less is asked for
 ROUNDING = 1e-13  # the same, where rounding may keep steps from getting any shorter
 MOST_LOOKS = 60
-LEFT_OVER = 1e-2  # what a step leaves of the promised gain, from which Hessians are made anew
+FRESH = 1e-4  # what a step with a new Hessian leaves of the promised gain, once it is near
 SAVED = 20  # iterations of conjugate gradients that a Hessian saves
 POOR = 3  # steps in a row that call for a Hessian of each fold
 BY_CONJUGATES = 1e-2  # accuracy of a step by conjugate gradients
@@ -185,13 +185,26 @@ class Solver:
                 return at, True
             if budget.expired():
                 return at, False
-            # a step that leaves much of what the last one promised had a poor Hessian
-            worn = bool((promise > LEFT_OVER * last)[moving].any())
+            goal = no_gain * np.abs(at.value)
+            worn = self.worn((promise / last)[moving], (promise / goal)[moving])
             poor = poor + 1 if worn else 0
             kind = "own" if self.few and poor > POOR else usual
             last = promise
             at = self.go(params, at, np.where(moving, S, 0.0), promise, kind if worn else None)
         return at, False
+
+    def worn(self, left: np.ndarray, to_go: np.ndarray) -> bool:
+        """Whether a new Hessian saves more than it costs.
+
+        `left` is what the last step has left of the promised gain, by lane, and `to_go` how many
+        times less it has to be.  In units of a pass without a Hessian, which has four
+        multiplications for each entry of X and lane, one with it costs one for each feature more.
+        """
+        left = np.clip(left, FRESH, 0.9)
+        passes_left = np.log(np.maximum(to_go, 1.0)) / -np.log(left)
+        with_new = np.log(np.maximum(to_go, 1.0)) / -np.log(FRESH)
+        price = len(self.penalty) / (4.0 * self.machines.n_lanes) if self.few else 0.0
+        return bool((passes_left - with_new).max() > price)
 
     def go(
         self, params: Params, at: Looked, S: np.ndarray, promise: np.ndarray, kind: str | None
