@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 T = TypeVar("T")
 
 SHORT = 2e-3  # seconds of work that are not worth a thread; 1 to 4 ms do equally well
+MEMORY = 8  # calls after which a function whose items took long counts as one of short items
 
 
 class OutOfTime(Exception):
@@ -222,7 +223,7 @@ class Workers:
         self.clock = Clock()
         self._pool: ThreadPoolExecutor | None = None
         self._inside = threading.local()
-        self._long: dict[Any, bool] = {}  # whether items of a function took long the last time
+        self._since: dict[Any, int] = {}  # calls with a function since its items took long
 
     def release(self) -> None:
         """Let the threads end; who needs some later gets others."""
@@ -240,18 +241,23 @@ class Workers:
 
         Inside a worker it is a plain loop, so that work may be split at whatever level has several
         items, without more threads than asked for.  It is one too for as long as items are short:
-        a thread may have to wait longer than that for the interpreter.
+        a thread may have to wait longer than that for the interpreter.  Who hands over short items
+        loses little, who keeps long ones all that threads gain: so items that took long a few calls
+        ago count as long still.
         """
         items = list(items)
         if self.count == 1 or len(items) < 2 or self.inside:
             return [function(item) for item in items]
         key, done = getattr(function, "__code__", function), list[Any]()
-        while len(done) < len(items) and not self._long.get(key, False):
+        while len(done) < len(items) and self._since.get(key, MEMORY) >= MEMORY:
             begun = time.thread_time()
             done.append(function(items[len(done)]))
-            self._long[key] = time.thread_time() - begun > SHORT
+            self._note(key, time.thread_time() - begun)
         rest = items[len(done) :]
         return done + (self._map(function, key, rest, budget) if rest else [])
+
+    def _note(self, key: Any, longest: float) -> None:
+        self._since[key] = 0 if longest > SHORT else self._since.get(key, MEMORY) + 1
 
     def _map(self, function: Callable, key: Any, items: list, budget: Budget) -> list:
         if self._pool is None:
@@ -270,7 +276,7 @@ class Workers:
         try:
             futures += [self._pool.submit(run, item) for item in items]
             found = [future.result() for future in futures]
-            self._long[key] = max(longest) > SHORT
+            self._note(key, max(longest))
             return found
         except BaseException as error:
             if not isinstance(error, Exception):
