@@ -1,10 +1,14 @@
 """Searches on Dask collections: the same result as on one machine, from sums over rows."""
 
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import dask
 import dask.array as da
 import dask.dataframe as dd
+import distributed
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,6 +24,7 @@ from hypermargin.adapters.chunked_folds import before_each, class_counts, read_f
 from hypermargin.adapters.survey import survey
 from hypermargin.methods import Grid, Method
 from hypermargin.problems.chunked.places import Here
+from hypermargin.problems.exact.problem import CrossValidation
 
 RNG = np.random.default_rng(0)
 N, D = 240, 30
@@ -278,6 +283,56 @@ def test_more_rows_than_come_here(monkeypatch):
     one = GradientSearchCV(LinearSVC(), **how).fit(X, rare)
     least = [s.cv_results_["objective"][s.best_index_] for s in (one, search)]
     assert least[1] == pytest.approx(least[0], rel=1e-2)
+
+
+@pytest.mark.parametrize("backend", ["threading", "dask"])
+def test_listed_values_are_searched_by_the_workers_of_joblib(backend, monkeypatch):
+    space = {"kernel": ["rbf", "linear"], "C": (0.1, 10.0)}
+    how = {"cv": 3, "random_state": 0, "scoring": "balanced_accuracy"}
+    plain = GradientSearchCV(SVC(gamma=0.5), space, **how).fit(POINTS, Y)
+    evaluate, here = CrossValidation.evaluate, []
+
+    def counted(self, *args, **given):
+        here.append(threading.current_thread() is threading.main_thread())
+        return evaluate(self, *args, **given)
+
+    monkeypatch.setattr(CrossValidation, "evaluate", counted)
+    with joined(backend) as n_jobs, joblib.parallel_config(backend, n_jobs=n_jobs):
+        search = GradientSearchCV(SVC(gamma=0.5), space, **how).fit(POINTS, Y)
+    for name in ("objective", "mean_test_score", "param_C"):
+        np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
+    assert search.best_params_ == plain.best_params_
+    assert sum(here) <= 1 < len(here)  # the best point, to the end
+
+
+@contextmanager
+def joined(backend):
+    """Give the number of jobs, with workers for Dask in this process."""
+    if backend != "dask":
+        yield 2
+        return
+    how = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
+    with distributed.Client(**how, dashboard_address=None):
+        yield -1
+
+
+MADE = []
+
+
+def noted(block):
+    MADE.append(len(block))
+    return block
+
+
+def test_a_cluster_makes_chunks_once():
+    MADE.clear()
+    how = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with dask.config.set(scheduler=None), distributed.Client(**how):
+        Xd = chunked(X).map_blocks(noted, meta=X[:0])
+        search = GradientSearchCV(Ridge(), cv=3, random_state=0).fit(Xd, chunked(TARGET))
+    assert sorted(MADE) == sorted(CHUNKS)
+    alone = GradientSearchCV(Ridge(), cv=3, random_state=0).fit(chunked(X), chunked(TARGET))
+    assert search.best_params_ == alone.best_params_
 
 
 def with_nan(a, row):

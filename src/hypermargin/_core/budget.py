@@ -220,6 +220,8 @@ class Workers:
 
     def __init__(self, n_jobs: int | None = None):
         self.count = max(1, effective_n_jobs(n_jobs))
+        if n_jobs is None:  # a backend of joblib's may have the processors of many machines
+            self.count = min(self.count, os.cpu_count() or 1)
         self.clock = Clock()
         self._pool: ThreadPoolExecutor | None = None
         self._inside = threading.local()

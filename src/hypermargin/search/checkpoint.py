@@ -129,6 +129,16 @@ class Checkpoint(NoCheckpoint):
                     "the search goes on without it."
                 )
 
+    def take(self, lines: list[bytes]) -> None:
+        """Write lines of another checkpoint, whose evaluations are then known here, too."""
+        with self._lock:
+            for line in lines:
+                if self._file is None:
+                    return
+                start = self._end
+                self._write(line)
+                self._note(start, json.loads(line))
+
     def recall(self, key: str, theta: bytes = b"", near: bool = False) -> dict[str, Any] | None:
         """Return the next line of a question, None if there is none."""
         with self._lock:

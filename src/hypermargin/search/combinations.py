@@ -24,6 +24,7 @@ from ..adapters.model import ADAPTERS, EACH, PER_FEATURE, Model, NoAdapter, read
 from ..adapters.prepare import Prepared, default_dimensions
 from ..kernels import CHOICES
 from ..methods import AUTOMATIC, METHODS, Method, read_method
+from ..methods.gradient import Schedule
 from .refit import can_install
 
 NO_PART = 1e-3  # the least width of a feature, in units of that of all
@@ -75,6 +76,15 @@ class Combination:
         if (against := obstacle(found)) is not None:
             raise ValueError(f"method={asked.method!r} {against}.")
         return found
+
+    def train_tol(self, tol: float) -> float:
+        """Return how exactly machines are trained in the end, where the search is to end at `tol`.
+
+        Newton's method is there in a step or two; other machines would take far longer.
+        """
+        adapter = self.model.adapter
+        exactly = adapter.linear and not adapter.loss().corners
+        return adapter.tol() * (min(1.0, tol / Schedule.tol) if exactly else 1.0)
 
     def tests(
         self, targets: Targets, splits: Sequence[Split], fit_params: Mapping[str, Any]

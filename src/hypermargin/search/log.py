@@ -17,7 +17,6 @@ from ..methods.objective import Objective, Rate, SearchEnded, Visit
 from .checkpoint import NoCheckpoint
 from .records import Record, Scores, Selection, comparable
 from .scoring import Scoring
-from .tasks import Tasks
 
 NOTHING = Space()  # to be searched, where all values are listed
 
@@ -73,7 +72,7 @@ class Log:
         leading: str | None,
         selection: Selection,
         saved: NoCheckpoint,
-        tasks: Tasks,
+        tasks: Any,
     ):
         self.scoring, self.saved, self.tasks = scoring, saved, tasks
         self.leading = leading

@@ -12,12 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from .._core.budget import Budget, Workers
 from .._core.constraints import constrained
 from .._core.warn import warn
-from ..adapters.base import Adapter
 from ..adapters.folds import FitFailed, Split
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
-from ..methods.gradient import Schedule, glance
+from ..methods.gradient import glance
 from ..methods.objective import Objective, SearchEnded, Visit
+from .ahead import look_ahead
 from .combinations import Combination, Refused, own_error
 from .doubts import doubts
 from .log import Log, Run
@@ -37,6 +37,7 @@ def run(
     seed = rng.randint(np.iinfo(np.int32).max)
     log.tasks.begin(budget, len(plans))
     try:
+        look_ahead(asked, plans, weight, splits, log, budget, rng, seed)
         for number, plan in enumerate(plans):
             if log.succeeded and budget.expired():
                 break
@@ -101,7 +102,7 @@ def _tune(
         criterion,
         found.space,
         weight,
-        train_tol=_train_tol(one.model.adapter, asked.tol),
+        train_tol=one.train_tol(asked.tol),
         budget=budget,
         record=_record(keep, prepared, budget) if asked.refit else keep,
         max_evals=asked.max_evals,
@@ -120,15 +121,6 @@ def _tune(
         glance(objective)
     if not budget.expired() and not any(log.run_of(r) is found for r in log.records):
         raise ValueError(f"method={asked.method!r} has evaluated no point; it must evaluate one.")
-
-
-def _train_tol(adapter: Adapter, tol: float) -> float:
-    """Return how exactly machines are trained in the end, where the search is to end at `tol`.
-
-    Newton's method is there in a step or two; other machines would take far longer.
-    """
-    exactly = adapter.linear and not adapter.loss().corners
-    return adapter.tol() * (min(1.0, tol / Schedule.tol) if exactly else 1.0)
 
 
 def _record(

@@ -28,6 +28,7 @@ from ..adapters.blocks import is_dask
 from ..adapters.folds import Split, draw_folds
 from ..adapters.input import canonical
 from ..methods import Method, read_method
+from .ahead import path_of
 from .checkpoint import opened
 from .chunked import as_asked, chunked_plans, read_chunks
 from .combinations import (
@@ -399,7 +400,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         try:
             tasks = Tasks(self, scoring.X, scoring.y, params, progress)
             self.progress_ = progress.told
-            with opened(self.checkpoint, parts) as saved:
+            with path_of(self, plans) as path, opened(path, parts) as saved:
                 leading = self._leading_metric(scoring.scorer)
                 yield Log(scoring, leading, selection, saved, tasks)
             tasks.root.end()

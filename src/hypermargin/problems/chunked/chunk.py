@@ -24,6 +24,7 @@ from ..base import Column
 from ..linear.lanes import Matrix, as_matrix
 from .places import in_blocks
 
+BLOCK_BYTES = 2**21  # of rows that pass together, in double precision
 NOT_TESTED = -1  # the fold of rows that no fold validates on
 
 
@@ -224,7 +225,9 @@ def blocks(chunk: Chunk, machines: Machines, params: Params) -> Iterator[Block]:
     entries = X.nnz / max(len(chunk), 1) if sparse.issparse(X) else X.shape[1]
     if machines.landmarks is not None:
         entries += 2.0 * machines.landmarks.X.shape[0]
-    for rows in in_blocks(len(chunk), 8.0 * (entries + 4.0 * n_lanes)):
+    # sums of as many features as there are should not outweigh the rows that they are made of
+    most = max(BLOCK_BYTES, 32.0 * X.shape[1] * n_lanes)
+    for rows in in_blocks(len(chunk), 8.0 * (entries + 4.0 * n_lanes), most):
         yield Block(chunk, rows, machines, params)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol
 
-import numpy as np
-
 Sums = dict[str, Any]  # arrays, or whatever can be added, by name
 
 
@@ -54,12 +52,7 @@ class Here:
         return [function(chunk, of, *args) for chunk, of in zip(self.chunks, own, strict=True)]
 
 
-def in_blocks(n_rows: int, row_bytes: float, most: float = 2**21) -> list[slice]:
+def in_blocks(n_rows: int, row_bytes: float, most: float) -> list[slice]:
     """Return slices of so few rows that they stay in the cache, but enough to be worth a call."""
     size = int(max(256, most // max(row_bytes, 1)))
     return [slice(i, min(i + size, n_rows)) for i in range(0, n_rows, size)]
-
-
-def arrays_in(sums: Sums) -> int:
-    """Return the bytes of the arrays among sums: what crosses the network once."""
-    return sum(value.nbytes for value in sums.values() if isinstance(value, np.ndarray))
