@@ -39,7 +39,8 @@ class Parts:
 def parts_of(name: str, data: Any, like: tuple[int, ...] | None = None) -> Parts:
     """Return the parts of a collection; those of an array are cut `like` others."""
     if is_frame(data):
-        return Parts(name, list(data.to_delayed()), None)
+        # an optimised graph of a file's few columns may have fewer partitions than another one's
+        return Parts(name, list(data.to_delayed(optimize_graph=False)), None)
     if data.ndim == 2 and data.numblocks[1] > 1:  # within the rows of a chunk, which stay together
         data = data.rechunk({1: -1})
     sizes = tuple(data.chunks[0])

@@ -90,7 +90,9 @@ ends in one of them
         the one named by `refit` leads, else the first.
     n_jobs : int, default=None
         Threads over folds, classes and blocks of the kernel matrix.  Results with several threads
-        agree with those of one thread, and with each other, up to rounding.
+        agree with those of one thread, and with each other, up to rounding.  None is one, or what
+        :class:`joblib.parallel_config` says, whose workers then search combinations of listed
+        values side by side.
     refit : bool, str or callable, default=True
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     cv : int, splitter or iterable, default=None
@@ -324,9 +326,10 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The data; a square kernel matrix with ``kernel="precomputed"``.
+            The data; a square kernel matrix with ``kernel="precomputed"``.  A Dask array or data
+            frame stays where it is; docs/dask.md tells which models take one.
         y : array-like of shape (n_samples,)
-            Labels or targets.
+            Labels or targets; those of a Dask collection are one, too.
         **params : dict
             Parameters for `fit` of the estimator (`sample_weight`, `cost_groups`), for the scorer
             and for the splitter (`groups`), as in
