@@ -17,7 +17,7 @@ venv: $(READY)
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e ".[test]"
 	@touch $@
 
 # neither needs the tests' tools, nor a compiler for them
@@ -35,8 +35,7 @@ demo: $(DEMO)
 test: venv
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/pytest --quiet -n 2 --dist loadfile
+	@$(BIN)/mypy & types=$$!; $(BIN)/pytest --quiet -n 2 --dist loadfile; tests=$$?; wait $$types && exit $$tests
 
 format: venv
 	$(BIN)/ruff check --fix

@@ -33,7 +33,6 @@ FAST = dict(cv=2, max_evals=2, error_score="raise", random_state=0)
 @parametrize_with_checks(
     [
         GradientSearchCV(SVC(), {"C": (0.1, 10.0)}, **FAST),
-        GradientSearchCV(SVC(), **FAST),
         GradientSearchCV(SVR(), {"C": (0.1, 10.0)}, **FAST),
         GradientSearchCV(KernelRidge(kernel="rbf"), **FAST),
         GradientSearchCV(LinearSVC(), **FAST),
@@ -45,11 +44,6 @@ FAST = dict(cv=2, max_evals=2, error_score="raise", random_state=0)
         GradientSearchCV(
             make_pipeline(StandardScaler(), SVC()),
             {"svc__C": (0.1, 10.0), "svc__kernel": ["rbf", "linear"]},
-            **FAST,
-        ),
-        GradientSearchCV(
-            make_pipeline(StandardScaler(), KernelRidge()),
-            {"kernelridge__alpha": (0.1, 10.0)},
             **FAST,
         ),
     ],

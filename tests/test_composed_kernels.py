@@ -186,7 +186,7 @@ def test_scores_are_those_of_the_models():
 
 @pytest.mark.parametrize("machine", [SVC, SVR])
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("n", [150, 1100])
+@pytest.mark.parametrize("n", [150, 800])
 def test_scikit_learns_machines_have_scaled_features(machine, wrapped, n):
     X = RNG.normal(size=(n, 4))
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2

@@ -47,7 +47,7 @@ def small_sets(classifies):
         found = [(X, scale(y)), (X[:, :4], scale(np.log(y))), make_data(0, n=100, d=5),
                  make_data(0, n=60, d=30, seed=1)]  # fmt: skip
     for X, y in found:
-        rows = np.random.default_rng(0).permutation(len(X))[:110]
+        rows = np.random.default_rng(0).permutation(len(X))[:80]
         yield scale(X[rows]), y[rows]
 
 

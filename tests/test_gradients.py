@@ -71,7 +71,7 @@ def test_gradients_are_exact_when_the_kernel_matrix_does_not_fit_into_memory(kin
     assert_gradient(problem, params)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     kind=st.sampled_from(list(ESTIMATORS)),
     kernel=st.sampled_from(["rbf", "rbf", "poly", "sigmoid", "linear"]),

@@ -246,7 +246,7 @@ def test_single_precision_is_not_used_where_it_would_be_noise():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_kernel_that_overflows_does_not_end_the_search_for_others(n_jobs):
-    X, y = make_data(3, n=1600)
+    X, y = make_data(3, n=900)
     X[:3] *= 1e9
     space = {"kernel": ["poly", "rbf"], "degree": [4], "C": (0.1, 10.0)}
     with warnings.catch_warnings():
