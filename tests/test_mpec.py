@@ -58,7 +58,7 @@ def test_the_gradient_of_the_gap():
 def test_it_ends_near_the_best_point_of_a_dense_grid(solver):
     if solver == "ipopt":
         pytest.importorskip("casadi")
-    for n, d, seed in [(45, 4, 0), (45, 10, 1), (40, 20, 2), (40, 3, 3)]:
+    for n, d, seed in [(60, 4, 0), (60, 10, 1), (50, 20, 2), (40, 3, 3)]:
         X, y = make_data(0, n=n, d=d, seed=seed)
         ours = search_by(Mpec(solver), X, y, max_evals=20)
         grid = search_by("grid", X, y, max_evals=64)

@@ -245,12 +245,10 @@ def small_sets(classifies):
 
 TWO = {"C": (1e-4, 1e2), "epsilon": (1e-2, 1.5)}
 CLAIMS = {
-    "LinearSVR": (LinearSVR(loss="squared_epsilon_insensitive"), TWO, 13**2),
     "LinearRegressor": (LinearRegressor(loss="squared_epsilon_insensitive"), TWO, 13**2),
     "squared": (LinearRegressor(loss="squared"), {"C": (1e-4, 1e2)}, 31),
     "Ridge": (Ridge(), {"alpha": (1e-2, 1e4)}, 31),
     "LinearSVC": (LinearSVC(), {"C": (1e-4, 1e2)}, 31),
-    "LinearClassifier": (LinearClassifier(), {"C": (1e-4, 1e2)}, 31),
     "LogisticRegression": (LogisticRegression(), {"C": (1e-4, 1e2)}, 31),
 }
 
