@@ -24,9 +24,9 @@ from .._core.packing import Packer, Unpacker
 from .._core.warn import warn
 from ..methods.memory import Memo, Memory, Question
 from ..problems.base import Evaluation, Problem
-from ..problems.stored import KINDS, Answers, pack_evaluation, unpack_evaluation
 from .fingerprint import differences
 from .records import plain, read
+from .stored import KINDS, Answers, pack_evaluation, unpack_evaluation
 
 try:
     import fcntl

@@ -22,7 +22,7 @@ from .problem import COARSEST, FINEST, ChunkedEvaluation, Measures, Tally, Train
 from .solver import LAST_GAIN, KernelPenalty, Looked, Solver, cost_of
 
 WIDER = 16.0, 4.0  # corners of the first machines, in units of those that are wanted
-COARSE = 1e-4  # part of the objective that their last steps may promise
+COARSE_LANDMARKS = 1e-4  # part of the objective that their last steps may promise
 
 
 class ChunkedLowRank(LowRankCrossValidation):
@@ -127,7 +127,7 @@ class Expansions:
         for factor in WIDER:
             wide = replace(landmarks, widths=factor * landmarks.widths)
             self.solver.machines = replace(self.machines, landmarks=wide)
-            W = self.solver.train(params, W, effort.budget, COARSE)[0].W
+            W = self.solver.train(params, W, effort.budget, COARSE_LANDMARKS)[0].W
         self.solver.machines = self.machines
         return W
 

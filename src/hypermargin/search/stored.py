@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from .._core.packing import Packer, Unpacker
-from .base import Evaluation, Problem, gone
-from .exact.state import State, WarmStart
-from .landmarks.problem import LandmarkStart
-from .linear.part import Start
-from .linear.problem import LinearEvaluation
+from ..problems.base import Evaluation, Problem, gone
+from ..problems.exact.state import State, WarmStart
+from ..problems.landmarks.problem import LandmarkStart
+from ..problems.linear.part import Start
+from ..problems.linear.problem import LinearEvaluation
 
 KINDS: dict[str, Callable[..., Any]] = {
     kind.__name__: kind for kind in (State, WarmStart, LandmarkStart, Start)
