@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
@@ -128,6 +129,15 @@ def same_at_a_point(estimator, y, criterion, scoring=None, rel=1e-8, **how):
 def test_values_gradients_and_scores_are_those_of_one_machine(estimator, y, criterion, scoring):
     same_at_a_point(estimator, y, criterion, scoring)
     same_at_a_point(estimator, y, criterion, scoring, weight=WEIGHT)
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e8])
+def test_targets_far_from_zero_are_scored_as_on_one_machine(offset):
+    y, search = TARGET + offset, GradientSearchCV(Ridge(), {"alpha": [0.5, 2.0]}, cv=3)
+    here = clone(search).fit(X, y)
+    there = clone(search).fit(chunked(X), chunked(y))
+    assert there.best_score_ == pytest.approx(here.best_score_, rel=1e-6)
+    assert float(there.score(chunked(X), chunked(y))) == pytest.approx(here.score(X, y), rel=1e-6)
 
 
 def test_the_area_comes_from_a_sketch():

@@ -9,7 +9,7 @@ apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,60 +25,89 @@ TO_LARGEST = 1e-9
 
 
 @dataclass(frozen=True)
-class Moments:
-    """What all rows together say of outputs and targets.
+class Scatter:
+    """Weights, means and squares around the means of some groups of numbers, which can be added.
 
-    `sums` are those of the weights, and of the weighted outputs, their squares, targets and theirs.
+    Sums of squares would lose all digits where numbers are far from zero.
     """
+
+    weight: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, weight: np.ndarray, group: np.ndarray, n: int = 1) -> Scatter:
+        """Return those of numbers in n groups."""
+        total = np.bincount(group, weight, minlength=n)
+        mean = np.bincount(group, weight * values, minlength=n) / np.where(total > 0, total, 1.0)
+        around = weight * (values - mean[group]) ** 2
+        return cls(total, mean, np.bincount(group, around, minlength=n))
+
+    def __add__(self, other: Scatter) -> Scatter:
+        """Return those of both together, as Chan, Golub and LeVeque (1983) add them."""
+        total = self.weight + other.weight
+        share = other.weight / np.where(total > 0, total, 1.0)
+        apart = other.mean - self.mean
+        squares = self.squares + other.squares + apart**2 * self.weight * share
+        return Scatter(total, self.mean + share * apart, squares)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What all rows together say of outputs and targets; several of a row count as one group."""
 
     n_rows: float
     low: float
     high: float
-    sums: np.ndarray
+    outputs: Scatter
+    targets: Scatter
     n_columns: int = 1
 
     @classmethod
     def of(cls, outputs: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Moments:
         """Return those of some rows."""
-        if not len(weight):
-            return cls(0.0, np.inf, -np.inf, np.zeros(5), outputs.shape[1])
-        target = y.reshape(len(y), -1).sum(axis=1).astype(float)
-        squares = np.einsum("ij,ij->i", outputs, outputs)
-        each = np.column_stack([np.ones(len(y)), outputs.sum(axis=1), squares, target, target**2])
-        low, high = float(outputs.min()), float(outputs.max())
-        return cls(float(len(y)), low, high, weight @ each, outputs.shape[1])
+        n_rows, n_columns = outputs.shape
+        target = y.reshape(n_rows, -1).sum(axis=1).astype(float) if n_rows else np.zeros(0)
+        same = np.zeros(outputs.size, dtype=int)
+        return cls(
+            float(n_rows),
+            float(outputs.min(initial=np.inf)),
+            float(outputs.max(initial=-np.inf)),
+            Scatter.of(outputs.ravel(), np.repeat(weight, n_columns), same),
+            Scatter.of(target, weight, same[:n_rows]),
+            n_columns,
+        )
 
     def __add__(self, other: Moments) -> Moments:
-        return replace(
-            self,
-            n_rows=self.n_rows + other.n_rows,
-            low=min(self.low, other.low),
-            high=max(self.high, other.high),
-            sums=self.sums + other.sums,
+        return Moments(
+            self.n_rows + other.n_rows,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.outputs + other.outputs,
+            self.targets + other.targets,
+            self.n_columns,
         )
 
     @property
     def total(self) -> float:
         """The sum of all weights."""
-        return float(self.sums[0])
+        return float(self.targets.weight[0])
 
     @property
     def mean(self) -> float:
         """The mean of all outputs."""
-        return float(self.sums[1] / (self.total * self.n_columns))
+        return float(self.outputs.mean[0])
 
     @property
     def variance(self) -> float:
         """That of the targets; 1 where they are constant, as in `UnexplainedVariance`."""
-        mean, square = self.sums[3:] / self.total
-        found = float(square - mean**2)
-        return found if found > 1e-20 * square else 1.0
+        found = float(self.targets.squares[0]) / self.total
+        return found if found > 1e-20 * (found + float(self.targets.mean[0]) ** 2) else 1.0
 
     @property
     def spread(self) -> tuple[float, bool]:
         """The standard deviation of all outputs, and whether it moves with them."""
-        square = float(self.sums[2] / (self.total * self.n_columns)) - self.mean**2
-        rho = float(np.sqrt(max(square, 0.0)))
+        rho = float(np.sqrt(self.outputs.squares[0] / (self.total * self.n_columns)))
         least = max(TO_LARGEST * max(self.high, -self.low), LEAST_SPREAD)
         return (rho, True) if rho >= least else (least, False)
 

@@ -17,22 +17,21 @@ from sklearn import metrics
 from sklearn.base import is_classifier
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 
-from ..criteria.sums import Moments, shared
+from ..criteria.sums import Moments, Scatter, shared
 from ..problems.chunked.places import Sums
 
 EXACT_CELLS = 8192  # of the sketch of outputs; two rows in one cell count as equal
 TINY = np.finfo(float).tiny
 
-# from sums of weights, targets, their squares, residuals, squares and sizes of these
+# from sums of weights, residuals, their squares and sizes, the largest of these, and the squares of
+# the targets around their mean
 OF_NUMBERS: dict[Any, Callable[..., float]] = {
-    metrics.mean_squared_error: lambda w, y, yy, r, rr, a, m: rr / w,
-    metrics.root_mean_squared_error: lambda w, y, yy, r, rr, a, m: np.sqrt(rr / w),
-    metrics.mean_absolute_error: lambda w, y, yy, r, rr, a, m: a / w,
-    metrics.r2_score: lambda w, y, yy, r, rr, a, m: _share(rr, yy - y * y / w),
-    metrics.explained_variance_score: lambda w, y, yy, r, rr, a, m: _share(
-        rr - r * r / w, yy - y * y / w
-    ),
-    metrics.max_error: lambda w, y, yy, r, rr, a, m: m,
+    metrics.mean_squared_error: lambda w, r, rr, a, m, yy: rr / w,
+    metrics.root_mean_squared_error: lambda w, r, rr, a, m, yy: np.sqrt(rr / w),
+    metrics.mean_absolute_error: lambda w, r, rr, a, m, yy: a / w,
+    metrics.r2_score: lambda w, r, rr, a, m, yy: _share(rr, yy),
+    metrics.explained_variance_score: lambda w, r, rr, a, m, yy: _share(rr - r * r / w, yy),
+    metrics.max_error: lambda w, r, rr, a, m, yy: m,
 }
 
 
@@ -91,12 +90,13 @@ class Tally:
         self, outputs: np.ndarray, y: np.ndarray, counts: np.ndarray, fold: np.ndarray
     ) -> Sums:
         r = y - outputs
-        each = np.column_stack([np.ones(len(y)), y, y**2, r, r**2, np.abs(r)])
+        each = np.column_stack([np.ones(len(y)), r, r**2, np.abs(r)])
         sums = np.zeros((self.n_folds, each.shape[1]))
         np.add.at(sums, fold, counts[:, None] * each)
         largest = np.zeros(self.n_folds)
         np.maximum.at(largest, fold, np.abs(r))
-        return {"numbers": sums, "largest": Largest(largest)}
+        targets = Scatter.of(y, counts, fold, self.n_folds)
+        return {"numbers": sums, "largest": Largest(largest), "targets": targets}
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,8 @@ def _measure(scorer: Any, model: Any, classes: np.ndarray | None) -> tuple[Measu
 
 def _of_numbers(function: Any, sign: int) -> Measure:
     def measure(tallies: Sums, f: int) -> float:
-        return sign * float(
-            OF_NUMBERS[function](*tallies["numbers"][f], tallies["largest"].values[f])
-        )
+        largest, squares = tallies["largest"].values[f], tallies["targets"].squares[f]
+        return sign * float(OF_NUMBERS[function](*tallies["numbers"][f], largest, squares))
 
     return measure
 
