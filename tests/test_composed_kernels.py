@@ -184,9 +184,10 @@ def test_scores_are_those_of_the_models():
     assert search.best_score_ == pytest.approx(again.mean(), abs=0.02)
 
 
-@pytest.mark.parametrize("machine", [SVC, SVR])
-@pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("n", [150, 800])
+@pytest.mark.parametrize(
+    ("machine", "wrapped", "n"),
+    [(SVC, False, 800), (SVC, True, 150), (SVR, False, 150), (SVR, True, 800)],
+)
 def test_scikit_learns_machines_have_scaled_features(machine, wrapped, n):
     X = RNG.normal(size=(n, 4))
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2

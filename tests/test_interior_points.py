@@ -35,7 +35,9 @@ def test_all_rows_at_once(C, gamma, regression, single):
     assert (dual.lower <= beta).all() and (beta <= dual.upper).all()
     size = np.abs(beta).sum()
     assert abs(beta.sum()) <= 1e-10 * size
-    block = Block(K.astype(float), dual, beta.copy(), dual.target - K.astype(float) @ beta)
+    block = Block(
+        K.astype(float), dual, beta.copy(), dual.target - K.astype(float) @ beta, whole=True
+    )
     block.newton(rounds=4)
     # (at a large cost, coefficients times the rounding of K are no small numbers)
     assert block.gap() <= 1e-3 + (1e-6 if single else 1e-12) * size

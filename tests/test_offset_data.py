@@ -106,3 +106,14 @@ def test_the_refit_of_a_linear_machine_has_the_bias_of_the_data_as_they_are(cont
     cold = SVC(kernel="linear", **search.best_params_).fit(X, y)
     expected = cold.decision_function(X)
     np.testing.assert_allclose(search.decision_function(X), expected, atol=0.02)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_sparse_rows_without_zeros_have_as_many_digits(kernel):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (80, 3)).astype(float)
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=80)
+    near = KernelSVR(kernel=kernel, gamma=0.3).fit(X, y)
+    far = KernelSVR(kernel=kernel, gamma=0.3).fit(sparse.csr_matrix(X + 1e7), y)
+    for rows in (X + 1e7, sparse.csr_matrix(X + 1e7)):
+        np.testing.assert_allclose(far.predict(rows), near.predict(X), atol=1e-5)

@@ -25,7 +25,9 @@ WIDTHS = np.array([0.3, 0.05, 1.2, 0.7])
 
 def blocks(kernel, A, B, gamma, form=np.asarray, single=False):
     params = {"gamma": gamma}
-    points = [Points.of(form(np.asarray(X))) for X in (A, B)]
+    # (`Points.of` would make sparse rows with few zeros dense)
+    make = Points.of if form is np.asarray else lambda X: Points(X, np.arange(X.shape[0]))
+    points = [make(form(np.asarray(X))) for X in (A, B)]
     rows, cols = (kernel.at(p, params) for p in points)
     if single:
         rows, cols = rows.single, cols.single

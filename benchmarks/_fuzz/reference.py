@@ -252,10 +252,11 @@ def nearby_models(
     for towards in (1.0, -1.0):
         if outputs.shape[1] == 1:
             sign = np.where(right[:, -1], 1.0, -1.0)
-            # ties may be better or worse than rows in any order
-            for spread in (0.0, 1e-3):
+            # ties may be better or worse than rows in any order; rounding makes and breaks them
+            tied = np.round(outputs[:, 0] / delta) * delta if delta > 0.0 else outputs[:, 0]
+            for values, spread in ((outputs[:, 0], 0.0), (outputs[:, 0], 1e-3), (tied, 0.0)):
                 apart = spread * np.linspace(0.0, 1.0, len(sign))
-                moved = outputs[:, 0] + delta * (towards * sign + apart)
+                moved = values + delta * (towards * sign + apart)
                 labels = classes[(moved > 0).astype(int)]
                 P = np.column_stack([expit(-moved), expit(moved)])
                 yield _Classifies(labels, moved + fitted.threshold, P, classes)

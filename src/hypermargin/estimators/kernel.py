@@ -144,9 +144,9 @@ class _KernelMachine(Machine):
         outputs = np.zeros((X.shape[0], len(self.dual_coef_)))
         if not len(self.support_):
             return outputs
-        if sparse.issparse(X) != sparse.issparse(self.support_vectors_):
-            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
         vectors = Points.of(self.support_vectors_, self.support_)
+        if sparse.issparse(X) != sparse.issparse(vectors.X):
+            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
         centre, vectors = vectors.centre, kernel.at(vectors, values)
         size = max(1, BLOCK // len(self.support_))
         for i in range(0, X.shape[0], size):

@@ -32,7 +32,14 @@ class Points:
 
     @classmethod
     def of(cls, X: Any, index: np.ndarray | None = None) -> Points:
+        """Return the rows of X as points, around their mean; sparse ones only if that is lighter.
+
+        Few zeros make sparse rows larger than dense ones, and these have more digits left where
+        all values are far from zero.
+        """
         index = np.arange(X.shape[0]) if index is None else index
+        if sparse.issparse(X) and X.data.nbytes + X.indices.nbytes >= 8.0 * np.prod(X.shape):
+            X = X.toarray()
         return cls(X, index, 0.0 if sparse.issparse(X) else X.mean(axis=0))
 
     def __len__(self) -> int:

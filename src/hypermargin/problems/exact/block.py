@@ -12,6 +12,7 @@ from ..._core.budget import Budget
 from ..._core.compiled import add_rows, gather
 from ...kernels.gram import borrowed
 from ...losses.base import Dual
+from .dependent import without_dependent
 from .interior import solve_inside
 from .saddle import SaddleSystem
 from .smo import HUGE, slopes, smo
@@ -19,10 +20,12 @@ from .smo import HUGE, slopes, smo
 CHUNK = 5_000  # pairs between two looks at the clock
 NEWTON_EVERY = 3  # pairs per row between two Newton steps
 PATIENCE = 100  # pairs per row before gaps are asked to shrink; libsvm never stops before that
-SINGULAR = 6_000  # free rows of all rounds on singular blocks that count as one
 LIFT = 1e-10  # on the diagonal of a block that is singular, in units of it
 LOOK_PAIRS = 20  # per row, that a look makes at most
-PAIRS_OF_INTERIOR = 0.5  # pairs that take as long as an interior-point method, per row squared
+FACTOR = 0.0075  # pairs that take as long as a factor of all rows, per row squared
+STEPS_INSIDE = 20  # factors of all rows that an interior-point method makes
+ENTRY = 20  # scanned rows that take as long as an entry of the block of a Newton step
+ROUND = 100  # pairs that take as long as a Newton step of few rows
 SHRINKS = 1_000  # rows from which on those that stay at a bound are left out for a while
 FEWER = 0.7  # part of the rows, or less, that is worth a block of its own
 POLISHED = 1e-4  # gaps below this are closed by Newton steps, not by pairs; in units of the targets
@@ -54,14 +57,16 @@ class Progress:
 
 
 class Block:
-    """The dual on a dense block K; `beta` and its residual `r` are improved in place."""
+    """The dual on a dense block K; `beta` and its residual `r` are improved in place.
 
-    def __init__(self, K: np.ndarray, dual: Dual, beta: np.ndarray, r: np.ndarray):
-        self.K, self.dual, self.beta = K, dual, beta
+    `whole` tells that no row which is left out has a coefficient.
+    """
+
+    def __init__(self, K: np.ndarray, dual: Dual, beta: np.ndarray, r: np.ndarray, whole: bool):
+        self.K, self.dual, self.beta, self.whole = K, dual, beta, whole
         self.r = r.astype(K.dtype)
         self.diag = (np.diagonal(K) + dual.ridge).astype(K.dtype)
-        self.singular = False  # whether the free block of the last Newton step was
-        self.whole = True  # whether no row that has a coefficient is left out
+        self.dependent = False  # whether rows were, in some Newton step
 
     def descend(self, tol: float, limit: int, budget: Budget, polish: float) -> int:
         """Close the gap to tol and return how many pairs that took.
@@ -86,24 +91,24 @@ class Block:
 
     def _pairs(self, tol: float, limit: int, budget: Budget) -> int:
         """Pairs until the gap is small; now and then a Newton step, which is worth many pairs."""
-        iterations, n = 0, len(self.beta)
+        iterations, steps, n = 0, 0.0, len(self.beta)
         chunk = min(CHUNK, NEWTON_EVERY * n) if n < SHRINKS else n // 2
         progress = Progress(PATIENCE * n)
         # most machines need no Newton step at all
-        since_newton, wait, before = -max(CHUNK, NEWTON_EVERY * n), NEWTON_EVERY * n, np.inf
-        inside: float = PAIRS_OF_INTERIOR * n**2  # who waits that long loses half the time
-        shrinks = n >= SHRINKS
+        since_newton, wait = -max(CHUNK, NEWTON_EVERY * n), float(NEWTON_EVERY * n)
+        # who waits that long loses half the time; it is for all rows at once
+        inside = STEPS_INSIDE * FACTOR * n**2 if self.whole else np.inf
         while True:
-            if shrinks and 0 < len(rows := self._in_play(tol)) <= FEWER * n:
-                made, shrinks = self._without_others(rows, tol, limit - iterations, budget)
-                iterations += made
+            if n >= SHRINKS and 0 < len(rows := self._in_play(tol)) <= FEWER * n:
+                most = int(min(limit, max(inside, iterations + 1))) - iterations
+                iterations += self._without_others(rows, tol, most, budget)
             made, gap = self.pairs(tol, min(chunk, limit - iterations))
             iterations += made
             since_newton += made
             if gap <= tol or iterations >= limit or budget.expired():
                 return iterations
-            if iterations >= inside or progress.stalls(iterations, gap):
-                if not self.whole:  # that is for all rows at once
+            if iterations + steps >= inside or progress.stalls(iterations, gap):
+                if not self.whole:
                     return iterations
                 # what single precision leaves open then stays so
                 last = inside == np.inf or self.K.dtype == np.float32
@@ -111,11 +116,9 @@ class Block:
                     return iterations
                 inside = np.inf
             if since_newton >= wait:
-                # on singular blocks steps are many and dear: those that get nowhere become rare
-                idle = self.singular and gap > 0.5 * before
-                wait = 2 * wait if idle else NEWTON_EVERY * n
-                self.newton(rounds=1)
-                since_newton, before = 0, gap
+                took = self._newton_for(since_newton)
+                wait = max(took, NEWTON_EVERY * n)  # no more time than for pairs
+                since_newton, steps = 0, steps + took
 
     def _in_play(self, tol: float) -> np.ndarray:
         """Return the rows that may be one of a pair now; the others stay at their bounds.
@@ -130,27 +133,23 @@ class Block:
         trained = (dual.lower < dual.upper) & (top - bottom > tol)
         return np.flatnonzero(trained & ((rising > bottom) | (falling < top)))
 
-    def _without_others(
-        self, rows: np.ndarray, tol: float, limit: int, budget: Budget
-    ) -> tuple[int, bool]:
-        """Close the gap of some rows in a block of their own; return the pairs, and whether it is.
+    def _without_others(self, rows: np.ndarray, tol: float, limit: int, budget: Budget) -> int:
+        """Close the gap of some rows in a block of their own; return how many pairs that took.
 
         Scans and rows of the kernel matrix are shorter there.  What that does to the other rows is
         seen here afterwards.
         """
         with borrowed(len(rows), len(rows), self.K.dtype) as K:
             gather(self.K, rows, rows, K)
-            part = Block(K, self.dual.at(rows), self.beta[rows], self.r[rows])
-            part.whole = False
+            part = Block(K, self.dual.at(rows), self.beta[rows], self.r[rows], whole=False)
             made = part._pairs(tol, limit, budget)
-            closed = part.gap() <= tol
         change = part.beta - self.beta[rows]
         moved, total = np.flatnonzero(change), np.zeros(len(self.beta))
         add_rows(total, self.K, rows[moved], change[moved], 0)
         total[rows] += self.dual.ridge[rows] * change
         self.beta[rows] = part.beta
         self.r -= total.astype(self.r.dtype)
-        return made, closed
+        return made
 
     def _inside(self, tol: float, budget: Budget) -> float:
         """Solve for all rows at once, if that is better than what there is; return the gap."""
@@ -170,12 +169,21 @@ class Block:
         slopes(self.beta, self.dual.lower, self.dual.upper, self.dual.kink, up, down)
         return float((self.r + up).max() - (self.r + down).min())
 
-    def newton(self, rounds: float) -> bool:
-        """Minimise over the free rows as far as the bounds allow; True if they did not matter.
+    def _newton_for(self, pairs: int) -> float:
+        """Take Newton steps for the time of so many pairs, one at least; return what they took.
 
-        Where the block is singular more rounds are taken: each leaves a row at a bound, until the
-        rest are independent.  Pairs need very long for that.
+        Only where rows depend on others is it more than one: else steps soon meet a bound each.
         """
+        took, n = 0.0, len(self.beta)
+        while took < pairs:
+            free = len(free_rows(self.beta, self.dual))
+            took += ROUND + (ENTRY + FACTOR * free) * free**2 / n
+            if not free or self.newton(rounds=1) or not self.dependent:
+                break
+        return took
+
+    def newton(self, rounds: int) -> bool:
+        """Minimise over the free rows as far as the bounds allow; True if they did not matter."""
         while rounds > 0:
             free = free_rows(self.beta, self.dual)
             if not free.size:
@@ -183,9 +191,13 @@ class Block:
             K, ridge = self.K[np.ix_(free, free)], self.dual.ridge[free]
             slope = self.r[free] - self.dual.kink[free] * np.sign(self.beta[free])
             system = SaddleSystem(K, ridge, True)
-            cost, self.singular = 1.0, not system.definite
-            if self.singular:
-                cost, K = min(1.0, len(free) / SINGULAR), K.astype(float)
+            if not system.definite:
+                if self.K.dtype == np.float32:  # it is rounding that makes it so
+                    return False
+                self.dependent = True
+                if self._leave_dependent(free, slope):
+                    continue
+                K = K.astype(float)
                 system = SaddleSystem(K, ridge + LIFT * np.abs(np.diagonal(K)).mean(), True)
             d, _ = system.solve(slope, 0.0)
             d -= d.mean()
@@ -197,8 +209,22 @@ class Block:
             self._move(free, min(reach, length) * d)
             if reach >= length:
                 return True
-            rounds -= cost
+            rounds -= 1
         return False
+
+    def _leave_dependent(self, free: np.ndarray, slope: np.ndarray) -> bool:
+        """Take free rows that depend on others to bounds; False if there are none, or no gain."""
+        Q = self.K[np.ix_(free, free)].astype(float)
+        Q.reshape(-1)[:: len(Q) + 1] += self.dual.ridge[free]
+        beta = self.beta[free]
+        found = without_dependent(Q, beta, slope.astype(float), *self._between(free))
+        if found is None:
+            return False
+        d = found - beta
+        if not float(slope @ d) >= 0.5 * float(d @ (Q @ d)):
+            return False
+        self._move(free, d)
+        return len(free_rows(self.beta, self.dual)) < len(free)
 
     def _move(self, free: np.ndarray, d: np.ndarray) -> None:
         dual, beta = self.dual, self.beta
@@ -223,10 +249,14 @@ class Block:
 
     def _reach(self, free: np.ndarray, d: np.ndarray) -> float:
         """Return the longest step along d before a free row meets a breakpoint."""
-        beta, kink = self.beta[free], self.dual.kink[free]
-        high = np.where((beta < 0) & (kink > 0), 0.0, self.dual.upper[free])
-        low = np.where((beta > 0) & (kink > 0), 0.0, self.dual.lower[free])
+        beta, (low, high) = self.beta[free], self._between(free)
         room = np.where(d > 0, high - beta, beta - low)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             steps = np.where(d != 0, room / np.abs(d), np.inf)
         return float(steps.min(initial=np.inf))
+
+    def _between(self, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the breakpoints below and above the coefficients of free rows."""
+        beta, kink = self.beta[free], self.dual.kink[free]
+        low = np.where((beta > 0) & (kink > 0), 0.0, self.dual.lower[free])
+        return low, np.where((beta < 0) & (kink > 0), 0.0, self.dual.upper[free])

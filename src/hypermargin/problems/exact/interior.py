@@ -28,7 +28,7 @@ from .saddle import cholesky, cholesky_solve
 from .smo import make_feasible
 
 STEPS = 60  # at most; some twenty are usual
-EXACT = 1e-9  # products of variables and multipliers in the end, in units of gap and coefficient
+PRODUCTS = 1e-9  # products of variables and multipliers in the end, in units of gap and coefficient
 PART_OF_WAY = 0.995  # the part of the way to the nearest bound that a step goes
 FAR = 1e6, 1e12  # coefficients to begin with and in the end, if bounds are further away
 LIFTS = 1e-14, 1e-7  # what rounding may take from the diagonal of K, at least and at most
@@ -40,10 +40,12 @@ def solve_inside(K: np.ndarray, dual: Dual, gap: float, budget: Budget) -> np.nd
     fields = (getattr(dual, name)[rows] for name in ("target", "lower", "upper", "kink", "ridge"))
     programme = _Programme(K[np.ix_(rows, rows)], Dual(*fields))
     with np.errstate(all="ignore"):  # bounds may be as large as numbers are
+        product = np.inf
         for _ in range(STEPS):
             if budget.expired() or not programme.step():
                 break
-            if programme.mean_product <= EXACT * gap * programme.typical:
+            before, product = product, programme.mean_product / (gap * programme.typical)
+            if product <= PRODUCTS or 1.0 > product > 0.5 * before:  # or rounding allows no more
                 break
     beta = np.zeros(len(K))
     beta[rows] = programme.beta_at_bounds()

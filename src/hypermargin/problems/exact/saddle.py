@@ -31,7 +31,8 @@ def _lapack(name: str, n_arguments: int) -> Any:
 
 _FACTOR = {np.dtype(t): _lapack(n, 5) for t, n in ((np.float32, "spotrf"), (np.float64, "dpotrf"))}
 _SOLVE = {np.dtype(t): _lapack(n, 8) for t, n in ((np.float32, "spotrs"), (np.float64, "dpotrs"))}
-_UPPER = ctypes.c_char(b"U")
+_PIVOTED = _lapack("dpstrf", 9)
+_UPPER, _LOWER = ctypes.c_char(b"U"), ctypes.c_char(b"L")
 
 
 def cholesky(A: np.ndarray) -> bool:
@@ -53,6 +54,21 @@ def cholesky_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         x.ctypes.data, size, ctypes.addressof(info),
     )  # fmt: skip
     return x.astype(float)
+
+
+def pivoted_cholesky(A: np.ndarray, least: float) -> tuple[np.ndarray, int]:
+    """Overwrite the upper half of A by its factor; return the order of the rows, and their rank.
+
+    The rank is reached where what is left of the diagonal is not above `least`.
+    """
+    n, rank, info = ctypes.c_int(len(A)), ctypes.c_int(0), ctypes.c_int(0)
+    order, work, tol = np.zeros(len(A), np.intc), np.empty(2 * len(A)), ctypes.c_double(least)
+    size = ctypes.addressof(n)
+    _PIVOTED(  # what is below for LAPACK, which counts along columns, is above for NumPy
+        ctypes.addressof(_LOWER), size, A.ctypes.data, size, order.ctypes.data,
+        ctypes.addressof(rank), ctypes.addressof(tol), work.ctypes.data, ctypes.addressof(info),
+    )  # fmt: skip
+    return order - 1, rank.value
 
 
 @compiled(fastmath=True)

@@ -234,8 +234,11 @@ class _Team:
     ) -> None:
         dual, unit = self.dual, np.broadcast_to(effort.unit, self.n_folds)
 
+        outside = np.delete(np.arange(len(self.members)), W)
+
         def improve(f: int) -> None:
-            block = Block(K, dual.at((f, W)), self.beta[f, W], self.r[f, W])
+            whole = not self.beta[f, outside].any()
+            block = Block(K, dual.at((f, W)), self.beta[f, W], self.r[f, W], whole)
             last = effort.tol < POLISHED and goal[f] <= effort.tol * unit[f]
             polish = POLISHED * float(unit[f]) if last else 0.0
             self.iterations[f] += block.descend(goal[f], limit, effort.budget, polish)
@@ -299,7 +302,10 @@ class _Team:
 
     def finish(self, tol: np.ndarray) -> Trained:
         # (recovered from the residuals, values would have rounding errors that know the targets)
-        converged = bool((self.gap <= 10 * np.maximum(tol, self.noise)).all())
+        closed = (self.gap <= 10 * np.maximum(tol, self.noise)).all()
+        # where rounding is larger than what is to be learned, a closed gap means nothing
+        lost = self.beta.any(axis=1) & (self.noise > np.maximum(tol, self.unit))
+        converged = bool(closed and not lost.any())
         iterations = int(self.iterations.max())
         return Trained(
             self.beta, self.bias, self.values, self._active(), self.gap, converged, iterations
