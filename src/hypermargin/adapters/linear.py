@@ -211,6 +211,8 @@ class RidgeClassifierAdapter(OneAgainstRest, LinearAdapter):
         self.machine.n_iter_ = None
         self.machine._label_binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
         self.machine._label_binarizer.fit(np.asarray(targets.classes))
+        if not hasattr(self.machine, "classes_"):  # a property before scikit-learn 1.9
+            self.machine.classes_ = np.asarray(targets.classes)
 
     def targets(self, y: Any) -> Targets:
         """Several labels that a row has or has not are targets of their own: y has no classes."""

@@ -29,6 +29,7 @@ NODE = 1e-2  # tolerance of training on the way: LIBLINEAR's own
 STRIDE = 4.0 * np.log(2.0)  # between places, in log C
 FINE = 8  # points of the curve from one place to the next
 NEIGHBOURS = 1.01 * STRIDE / FINE  # from the best place to its neighbours, on few rows
+AS_SAID = 1e-2  # of the least loss, by which the curve may be wrong
 FEW_ROWS = 1000  # below, places are everywhere in the space
 SAME = 1e-4  # scores that differ by less are the same, relative to the best
 NO_CHANGE = 0.02  # change of outputs over a stride that is none
@@ -55,11 +56,12 @@ class Node:
 
     @property
     def change(self) -> float:
-        """How fast outputs change, relative to their size."""
-        sums = [
-            sum(float(np.abs(part).sum()) for part in parts) for parts in (self.rates, self.outputs)
-        ]
-        return sums[0] / max(sums[1], 1e-300)
+        """How fast outputs change, relative to their spread: they may be far from zero."""
+        rate, spread = (
+            sum(float(np.abs(part).sum()) for part in parts)
+            for parts in (self.rates, [z - z.mean(axis=0) for z in self.outputs])
+        )
+        return rate / max(spread, 1e-300)
 
 
 def between(
@@ -126,25 +128,44 @@ def _nodes(walk: Walk) -> list[Node]:
             nodes[beyond] = node
     except SearchEnded:
         pass
-    return [nodes[at] for at in sorted(nodes)]
+    return _in_order(nodes)
 
 
 def _closer(walk: Walk, nodes: list[Node]) -> list[Node]:
-    """Evaluate the best place of the curve, and places halfway around the best one of all.
+    """Evaluate more places, until the curve has said what is found halfway from place to place.
 
-    Outputs of few rows bend too much for one cubic from place to place.
+    Outputs of few rows bend too much for one cubic over a stride.  Then its best place, and those
+    halfway around the best one of all.
     """
-    _, top, promises = _top(walk, nodes)
-    at: float | None = top if promises else _halfway(nodes)
+    doubtful, found = list(pairwise(nodes)), {node.at: node for node in nodes}
+    most = walk.objective.max_evals - 1
+
+    def evaluate(at: float) -> Node | None:
+        node = _node(walk, at)
+        return None if node is None else found.setdefault(at, node)
+
     try:
-        while at is not None and len(nodes) < walk.objective.max_evals - 1:
-            if (node := _node(walk, at)) is None:
-                break
-            nodes = sorted([*nodes, node], key=lambda one: one.at)
-            at = _halfway(nodes)
+        while doubtful and len(found) < most:
+            left, right = doubtful.pop(0)
+            middle = 0.5 * (left.at + right.at)
+            said = walk.objective.loss(between(left, right, middle)[0])[0]
+            node = evaluate(middle) if right.at - left.at > NEIGHBOURS else None
+            if node is not None:
+                least = min(node.loss for node in found.values())
+                lowest, wrong = min(left.loss, node.loss, right.loss), abs(node.loss - said)
+                if wrong > AS_SAID * least and lowest - wrong <= least:
+                    doubtful += [(left, node), (node, right)]
+        _, top, promises = _top(walk, _in_order(found))
+        at: float | None = top if promises else _halfway(_in_order(found))
+        while at is not None and len(found) < most and evaluate(at) is not None:
+            at = _halfway(_in_order(found))
     except SearchEnded:
         pass
-    return nodes
+    return _in_order(found)
+
+
+def _in_order(nodes: Mapping[float, Node]) -> list[Node]:
+    return [nodes[at] for at in sorted(nodes)]
 
 
 def _halfway(nodes: Sequence[Node]) -> float | None:
@@ -201,9 +222,9 @@ def _next(walk: Walk, nodes: dict[float, Node]) -> float | None:
     scores = np.array([nodes[at].score for at in order])
     if np.isnan(scores).all():
         return None
-    margin = SAME * max(float(np.nanmax(np.abs(scores))), 1e-300)
     first, last = nodes[order[0]], nodes[order[-1]]
     best = float(np.nanmax(scores))
+    margin = best - _as_good(scores)
     if last.at < walk.high and last.score >= best - margin:
         rises = last.score > scores[-2] + margin
         if (rises and last.change * STRIDE > NO_CHANGE) or last.change > GROWING:

@@ -55,13 +55,15 @@ class Schedule:
     def n_starts(self, objective: Objective, several: bool) -> int:
         """Return from how many places to descend at first.
 
-        Twice as many if hyperparameters are many; three times if there is one level only, which
-        has all the minima of a smooth error, or if tol is finer.
+        One more if there is one level only; twice as many if hyperparameters are many; three times
+        if that level has all the minima of a smooth error, or if tol is finer.
         """
         smooth_error = objective.prepared.targets.classes is not None
         if self.finer(objective) < 1.0 or (not several and smooth_error):
             return 3 * self.starts
-        return self.starts if len(objective.space) <= 3 else 2 * self.starts
+        if len(objective.space) > 3:
+            return 2 * self.starts
+        return self.starts if several else self.starts + 1
 
     def places(self, objective: Objective, several: bool) -> list[np.ndarray]:
         """Return where to look."""
@@ -125,7 +127,9 @@ class Descent(Method):
         """Look, descend on few rows and then on more; return where that ended, the best first."""
         schedule, optimise = self.schedule, self.optimise(objective)
         first, *more = levels
-        several, bounds = bool(more), objective.space.bounds
+        # rows in many places may all be here, too: then the first level is as good as the last
+        several = first is not None and first.sum() < objective.prepared.n_rows
+        bounds = objective.space.bounds
         work = schedule.work(objective) if several else None
         level = objective.on(first, tol=work, leans=several)
         # on subsets evaluations are inexact; where all levels are small they are cheap

@@ -207,7 +207,7 @@ class Level:
             "all" if rows is None else f"{self.n_rows} {zlib.crc32(np.packbits(rows).tobytes())}"
         )
         self.state = start
-        # on rows in many places machines are trained to the last digit, whatever the tolerance
+        # on rows in many places machines are trained far beyond the tolerance of a search
         whole = objective.prepared.sample is not None and rows is None
         self.enough = np.inf if whole else objective.train_tol
         self.best: Visit | None = None

@@ -158,7 +158,7 @@ def quadratic_model(
     inside = partial(_inside, bounds, region)
     theta = inside(start)
     best = (theta, *value_and_grad(theta))
-    seen = [best]
+    seen, halved = [best], None
     while True:
         theta, value, gradient = best
         scale = abs(value) or 1.0
@@ -169,11 +169,14 @@ def quadratic_model(
         step, promise = _minimise_model(gradient / scale, H, box, theta, region)
         if promise <= tol and len(seen) == 1 and promise > 0.0:
             step *= max(1.0, 0.25 / np.abs(step).max())  # a first model deserves one check
+        elif promise <= tol and halved is not None and len(seen) < enough:
+            step = halved  # on stairs, which corners make, a slope says nothing of the way down
         elif promise <= tol or radius < smallest or len(seen) >= enough:
             return Found(theta, value, H)
         new = inside(theta + step)
         seen.append((new, *value_and_grad(new)))
         gain = (value - seen[-1][1]) / scale
+        halved = step if gain > 0.5 else None
         enough = limit if gain > MUCH * tol else most
         length = np.abs(step).max()
         if gain < 0.25 * promise:

@@ -25,6 +25,7 @@ from scipy import sparse
 
 from ..._core.budget import Budget, Effort, Workers, cached, one_blas_thread
 from ..._core.space import Dimension, Params
+from ..._core.spread import typical_deviation
 from ...losses.base import Loss
 from ..base import Column, Design, Evaluation, Fold, Problem, Solution
 from .bundle import choose_solver
@@ -33,6 +34,8 @@ from .part import WHOLE, Job, Part, State
 from .systems import FEW_FEATURES
 
 SINGLE_TOL = 1e-5  # tolerances from which single precision is enough
+LIFTING = 10.0  # costs, in units of that by which all rows together lift a penalised bias
+FAR_TARGETS = 10.0  # deviations from zero to the targets, of which single precision is not enough
 EXTREME = 1e8  # values whose squares, times a cost, single precision may not hold
 FINISH = 1e-3  # Newton's method has this much more for a step or two
 # steps of the one are few and long, so that their number hangs on all digits, and those of the
@@ -132,11 +135,18 @@ class LinearCrossValidation(Problem):
 
     @cached
     def _fits_single(self) -> bool:
-        """Whether X is large enough for single precision to pay, and has no extreme values."""
+        """Whether X is large enough for single precision to pay, and has no extreme values.
+
+        Nor may targets be far from zero, for their spread: outputs have few digits then.
+        """
         X = self.designs[0].points
         values = X.data if sparse.issparse(X) else X
         if values.size < MANY:
             return False
+        if not self.loss.classifies:
+            y = self.columns[0].target
+            if np.abs(np.median(y)) > FAR_TARGETS * typical_deviation(y):
+                return False
         largest = max(float(values.max()), -float(values.min()))
         return 1.0 / EXTREME < largest < EXTREME
 
@@ -167,6 +177,9 @@ class LinearCrossValidation(Problem):
         # slopes of a loss that grows linearly do not grow with the residuals: costs have to
         grows = self.loss.corners and not self.loss.classifies
         unit = (self.loss.spread(y) or 1.0) if grows else 1.0
+        if grows and self.intercept and self.bias_penalty:  # so must those that lift the bias
+            lifted = n_rows * self.intercept**2 / self.bias_penalty
+            unit = max(unit, LIFTING * float(np.abs(np.median(y))) / lifted)
         low = unit * least_cost(n_rows, most, self.loss)
         high = unit * 2.0 ** (10 + max(0.0, np.ceil(-np.log2(mean))))
         middle = unit * (16.0 if self.loss.softens else 1.0) / mean
