@@ -5,7 +5,8 @@ workers with one on one machine, at a tolerance of 1e-15 and at the usual one; "
 in the middle of a search; "memory" is what a client grew by, at most, for rows that are made on the
 workers in 20 chunks; "workers" is the time of a search with LinearSVC on covtype, repeated four
 times, on one worker over that on two; "bytes" are what left the workers in each kind of pass, by
-their own counters, next to what the cost model of docs/dask.md says.
+their own counters, next to what the cost model of docs/dask.md says; "apart" is the work of an
+evaluation whose folds, or pairs of classes, are computed by themselves, as other processes would.
 """
 
 import os
@@ -17,16 +18,18 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
-from benchmarks._common import ROOT, Skip, load_merged, read_results, table
-from hypermargin import GradientSearchCV, LinearClassifier
+from benchmarks._common import ROOT, Skip, load_all, load_merged, read_results, table
+from hypermargin import CrossValidationLoss, GradientSearchCV, LinearClassifier
 from hypermargin.problems.chunked.solver import Solver
 
 try:
@@ -275,7 +278,7 @@ def workers(quick: bool) -> dict[str, Any]:
 
 def bytes_of(function: Callable, args: tuple, width: int, lanes: int) -> float:
     """Return what the cost model says that one worker sends of a pass: its sums."""
-    kind = args[-1] if function.__name__ == "look" else None
+    kind = args[1] if function.__name__ == "look" else None
     grams = (FOLDS + 1) * width**2 if kind == "shared" else 0
     own = {"look": width * lanes + grams, "bend": width * lanes, "right_hand": 2 * width * lanes}
     return 8.0 * own.get(function.__name__, 0)
@@ -294,7 +297,7 @@ def moved(quick: bool) -> dict[str, Any]:
             before = sent()
             result = usual(solver, function, params, *args)
             width, lanes = len(solver.penalty), solver.machines.n_lanes
-            hessians = isinstance(args[-1], str)
+            hessians = any(isinstance(given, str) for given in args)
             name = function.__name__ + (" with Hessians" if hessians else "")
             row = found.setdefault(name, {"passes": 0, "measured": 0.0, "sums": 0.0, "weights": 0})
             row["passes"] += 1
@@ -318,8 +321,53 @@ def _sent(dask_worker: Any) -> int:
     return dask_worker.transfer_outgoing_bytes_total
 
 
+# --- apart
+
+KERNELS = {
+    "ijcnn1": (8000, SVC(), {"C": 20.0, "gamma": 0.5}),
+    "magic04": (8000, SVC(), {"C": 5.0, "gamma": 0.1}),
+    "pendigits": (8000, SVC(), {"C": 10.0, "gamma": 0.1}),
+    "a9a": (40_000, LinearSVC(), {"C": 0.05}),
+}
+
+
+def work(estimator: Any, X: Any, y: np.ndarray, splits: Any, point: dict[str, float]) -> float:
+    """Return the seconds of CPU that value and gradient at a point take from nothing."""
+    found = []
+    for _ in range(3):
+        loss = CrossValidationLoss(estimator, X, y, cv=splits, n_jobs=1, tol=1e-3)
+        begun = time.process_time()
+        loss.value_and_grad(point)
+        found.append(time.process_time() - begun)
+    return min(found)
+
+
+def apart(quick: bool) -> dict[str, Any]:
+    found = {}
+    for name, (n, estimator, point) in KERNELS.items():
+        X, y = load_all(name)
+        rows = np.random.default_rng(100).permutation(len(y))[: 1000 if quick else n]
+        scaler = StandardScaler(with_mean=not sparse.issparse(X))
+        X, y = scaler.fit_transform(X[rows].astype(float)), y[rows]
+        splits = list(StratifiedKFold(FOLDS).split(X, y))
+        together = work(estimator, X, y, splits, point)
+        folds = [work(estimator, X, y, [split], point) for split in splits]
+        row = {"together": together, "folds": sum(folds), "longest": max(folds)}
+        if len(classes := np.unique(y)) > 2:
+            pairs = [np.isin(y, pair) for pair in combinations(classes, 2)]
+            row["pairs"] = sum(work(estimator, X[p], y[p], FOLDS, point) for p in pairs)
+        search = GradientSearchCV(estimator, cv=splits, method="gradient", random_state=0, n_jobs=1)
+        search.fit(X, y)
+        few = min(record["n_samples"] for record in search.history_)
+        spent = [(record["n_samples"] == few, record["seconds"]) for record in search.history_]
+        row["starts"] = sum(s for is_few, s in spent if is_few) / sum(s for _, s in spent)
+        found[name] = row
+    return found
+
+
 PARTS: dict[str, Callable[[bool], Any]] = {
     "equal": equal, "lost": lost, "memory": memory, "bytes": moved, "workers": workers,
+    "apart": apart,
 }  # fmt: skip
 
 
@@ -362,6 +410,17 @@ def report(results: dict[str, Any]) -> str:
         rows = [[n, f"{found[n]['seconds']:.1f}", f"{found[n]['C']:.6g}"] for n in ("1", "2")]
         parts.append(table(["workers", "search, s", "C"], rows))
         parts.append(f"Ratio {found['ratio']:.2f} on {found['rows']:,} rows.")
+    if "apart" in results:
+        rows = [
+            [name, f"{row['together']:.2f}", f"{row['folds'] / row['together']:.1f}",
+             f"{row['together'] / row['longest']:.1f}",
+             f"{row['pairs'] / row['together']:.1f}" if "pairs" in row else "",
+             f"{100 * row['starts']:.0f} %"]
+            for name, row in results["apart"].items()
+        ]  # fmt: skip
+        head = ["evaluation", "CPU, s", "folds apart, times", "gain of five processes at most",
+                "pairs apart, times", "looks and starts of a search"]  # fmt: skip
+        parts.append(table(head, rows))
     return "\n\n".join(parts)
 
 

@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 import hypermargin
-from hypermargin import GradientSearchCV, LinearClassifier
+from hypermargin import GradientSearchCV, LinearClassifier, value_and_grad
 from hypermargin.adapters.chunked import gather_from, make_chunk
 from hypermargin.adapters.chunked_folds import before_each, class_counts, read_folds
 from hypermargin.adapters.survey import survey
@@ -146,6 +146,22 @@ def test_the_area_comes_from_a_sketch():
     # equal outputs of a cell count half: all pairs of rows in one cell are the bound
     one, many = both(LinearSVC(), Y, scoring="roc_auc", method=Grid(points=2), refit=False)
     np.testing.assert_allclose(*(s.cv_results_["mean_test_score"] for s in (one, many)), atol=1e-3)
+
+
+def test_weights_are_no_more_exact_than_a_search_needs():
+    wide = np.hstack([X, np.random.default_rng(2).normal(size=(N, 300))])
+    found = []
+    for tol in (5e-3, 1e-10):
+        at = At(C=0.05)
+        GradientSearchCV(
+            LogisticRegression(), {"C": (1e-3, 1e3)}, cv=3, method=at, tol=tol, refit=False
+        ).fit(chunked(wide), chunked(Y))
+        value, slope, objective, _ = at.seen[0]
+        found.append((value, slope[0], objective.prepared.problem.solver_of_folds.n_passes))
+    (value, slope, passes), (exact, exact_slope, more) = found
+    assert value == pytest.approx(exact, rel=1e-4)
+    assert slope == pytest.approx(exact_slope, abs=1e-3 * exact)
+    assert passes < more
 
 
 def test_sparse_rows_and_many_features():
@@ -281,6 +297,29 @@ def test_answers_are_lazy_and_blockwise():
         _ = search.score_estimate_
 
 
+def test_small_data_are_searched_as_thoroughly_as_on_one_machine():
+    # a smooth error of few rows has several minima, all of which are to be looked at
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(400, 8))
+    labels = np.where(rows[:, :3] @ [1.0, -1.0, 0.5] + rng.logistic(size=400) > 0.5, "yes", "no")
+    search = GradientSearchCV(RidgeClassifier(), cv=3, random_state=0, method="gradient")
+    one = clone(search).fit(rows, labels)
+    many = clone(search).fit(chunked(rows, 200), chunked(labels, 200))
+    least = [s.cv_results_["objective"][s.best_index_] for s in (one, many)]
+    assert least[1] == pytest.approx(least[0], rel=1e-3)
+    np.testing.assert_array_equal(many.predict(rows), one.predict(rows))
+    assert not hasattr(many, "predict_proba")  # as on more rows than come here
+
+
+def test_blocks_may_be_sparse_here_and_dense_there():
+    parts = [X[:100], sparse.csr_matrix(X[100:])]
+    blocks = [da.from_delayed(dask.delayed(part), part.shape, dtype=float) for part in parts]
+    how = {"cv": 3, "space": {"alpha": [1.0, 30.0]}}
+    mixed = GradientSearchCV(Ridge(), **how).fit(da.concatenate(blocks), chunked(TARGET))
+    one = GradientSearchCV(Ridge(), **how).fit(X, TARGET)
+    assert mixed.best_score_ == pytest.approx(one.best_score_, rel=1e-9)
+
+
 def test_more_rows_than_come_here(monkeypatch):
     monkeypatch.setattr("hypermargin.adapters.chunked.SAMPLE_ROWS", 60)
     monkeypatch.setattr("hypermargin.adapters.chunked.LEAST_ROWS", 60)
@@ -307,12 +346,28 @@ def test_listed_values_are_searched_by_the_workers_of_joblib(backend, monkeypatc
         return evaluate(self, *args, **given)
 
     monkeypatch.setattr(CrossValidation, "evaluate", counted)
+    scatter, sent = distributed.Client.scatter, []
+
+    def noted(self, data, **given):
+        sent.append(type(data).__name__)
+        return scatter(self, data, **given)
+
+    monkeypatch.setattr(distributed.Client, "scatter", noted)
     with joined(backend) as n_jobs, joblib.parallel_config(backend, n_jobs=n_jobs):
         search = GradientSearchCV(SVC(gamma=0.5), space, **how).fit(POINTS, Y)
     for name in ("objective", "mean_test_score", "param_C"):
         np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
     assert search.best_params_ == plain.best_params_
     assert sum(here) <= 1 < len(here)  # the best point, to the end
+    assert sent.count("Given") == (backend == "dask")  # the data, once for all combinations
+
+
+def test_collections_stay_where_they_are_whatever_joblib_is_told():
+    space = {"class_weight": [None, "balanced"], "C": [0.01, 0.1]}
+    search = GradientSearchCV(LinearSVC(), space, cv=3)
+    with joblib.parallel_config("threading", n_jobs=2):
+        told = clone(search).fit(chunked(X), chunked(Y))
+    assert told.best_params_ == search.fit(chunked(X), chunked(Y)).best_params_
 
 
 @contextmanager
@@ -345,6 +400,12 @@ def test_a_cluster_makes_chunks_once():
     assert search.best_params_ == alone.best_params_
 
 
+def nullable():
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"]).astype("Float64")
+    frame.loc[N // 2 + 20, "b"] = pd.NA
+    return dd.from_pandas(frame, npartitions=2)
+
+
 def with_nan(a, row):
     a = a.astype(float).copy()
     a[row] = np.nan
@@ -369,8 +430,29 @@ BAD = {
     "whose numbers of rows are not known": (
         lambda: (chunked(X)[chunked(X)[:, 0] > 0], chunked(Y3)[:130])
     ),
+    "X is a Dask Delayed.*; give an array or a data frame": lambda: (dask.delayed(X), chunked(Y)),
+    "X cannot be read as numbers: they are complex": (
+        lambda: (chunked(X).astype(complex), chunked(Y))
+    ),
+    "chunk 1 of the data: X has a value that is missing or infinite in row 20": (
+        lambda: (nullable(), dd.from_pandas(pd.Series(Y), npartitions=2))
+    ),
     "X cannot be read as numbers": lambda: (chunked(X.astype(str)).map_blocks(bad), chunked(Y)),
 }
+
+
+BAD_FOLDS = {
+    "chunk 0 of the data: cv has .0.5.; give whole numbers": {"cv": chunked(np.full(N, 0.5))},
+    "chunk 0 of the data: sample_weight has .'yes'.; give numbers": {"sample_weight": chunked(Y)},
+}
+
+
+@pytest.mark.parametrize("message", BAD_FOLDS)
+def test_folds_and_weights_are_numbers(message):
+    given = {"cv": 3, **BAD_FOLDS[message]}
+    search = GradientSearchCV(LinearSVC(), cv=given.pop("cv"))
+    with pytest.raises(ValueError, match=message):
+        search.fit(chunked(X), chunked(Y), **given)
 
 
 def bad(block):
@@ -394,6 +476,7 @@ def test_bad_input_is_told_of_in_one_sentence(message):
         ("is read off all rows", {"estimator": SVC(), "rank": 20, "space": {"C": (1.0, 9.0)}}),
         ("needs the outputs of single rows", {"method": "curve"}),
         ("needs all rows in one place", {"cv": KFold(3, shuffle=True)}),
+        ("cv=a list of rows needs all rows in one place", {"cv": [(np.arange(9), np.arange(9))]}),
         (
             "cannot be made of sums over rows",
             {"scoring": "average_precision", "criterion": "accuracy"},
@@ -407,6 +490,11 @@ def test_what_needs_single_rows_is_refused(message, how):
     search = GradientSearchCV(**{"estimator": LinearSVC(), "cv": 3, **how})
     with pytest.raises(ValueError, match=message):
         search.fit(chunked(X), chunked(Y))
+
+
+def test_a_loss_of_single_rows_does_not_gather_them():
+    with pytest.raises(ValueError, match="X is a Dask collection, whose rows stay where they are"):
+        value_and_grad(LinearSVC(), chunked(X), chunked(Y), {"C": 1.0})
 
 
 def test_a_fold_without_a_class_is_refused():

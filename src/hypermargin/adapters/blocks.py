@@ -6,7 +6,7 @@ cluster, which hold them from the first pass on, or wherever they come from, if 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,16 @@ def is_dask(data: Any) -> bool:
 def is_frame(data: Any) -> bool:
     """Whether a collection has partitions of data frames or series in place of arrays."""
     return hasattr(data, "npartitions") and hasattr(data, "map_partitions")
+
+
+def check_here(given: Mapping[str, Any]) -> None:
+    """Say so if something is a collection of Dask's, which would be gathered here as a whole."""
+    for name, data in given.items():
+        if is_dask(data):
+            raise ValueError(
+                f"{name} is a Dask collection, whose rows stay where they are; give an array, as "
+                f"{name}.compute() does if it fits into memory, or use GradientSearchCV."
+            )
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,11 @@ def check_collections(X: Any, y: Any, others: Mapping[str, Any]) -> None:
             f"{here[0]} is a {kind} and other data are Dask collections; give all of them as Dask "
             "collections, or all as arrays in memory."
         )
-    if getattr(X, "ndim", 2) != 2:
+    for name, data in {"X": X, "y": y, **others}.items():
+        if not isinstance(getattr(data, "ndim", None), int):  # a bag, or a task
+            kind = type(data).__name__
+            raise ValueError(f"{name} is a Dask {kind}; give an array or a data frame of Dask's.")
+    if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions; give rows of features.")
 
 
@@ -123,7 +127,11 @@ def _gathered(
     measures: Measures,
 ) -> Gathered:
     rows = [part["X"] for part in parts]
-    sample = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
+    if any(map(sparse.issparse, rows)):
+        thin = [part if sparse.issparse(part) else sparse.csr_matrix(part) for part in rows]
+        sample = sparse.vstack(thin, format="csr")
+    else:
+        sample = np.vstack(rows)
     if is_frame(X):  # with the names of its features
         sample = type(X._meta)(sample, columns=list(X.columns))
     y, fold, weight = (
@@ -211,11 +219,13 @@ def refuse(model: Model, rank: int | None) -> None:
         )
     if not isinstance(adapter, LinearAdapter):
         _refuse_kernel(model, rank)
-    elif adapter.loss().corners:
+    elif (loss := adapter.loss()).corners:
+        instead = "loss='squared_epsilon_insensitive'"
+        if loss.classifies:
+            instead = "loss='squared_hinge', or LinearClassifier(loss='smooth_hinge')"
         raise ValueError(
             f"loss={model.machine.loss!r} of {machine} has a corner, at which single rows count, "
-            "and Dask collections are read as sums over rows; use its square, or "
-            "LinearClassifier(loss='smooth_hinge')."
+            f"and Dask collections are read as sums over rows; use {instead}."
         )
 
 

@@ -72,8 +72,9 @@ def read_folds(cv: Any, surveys: Sequence[Survey], classes: np.ndarray | None) -
             raise ValueError(f"cv has folds of {len(splitter.test_fold)} rows; X has {n_rows}.")
         return _given(np.unique(splitter.test_fold[splitter.test_fold >= 0]).tolist())
     if type(splitter) not in (KFold, StratifiedKFold) or splitter.shuffle:
+        given = repr(cv) if hasattr(cv, "split") else f"a {type(cv).__name__} of rows"
         raise ValueError(
-            f"cv={cv!r} needs all rows in one place, which data in chunks are not; use a number, "
+            f"cv={given} needs all rows in one place, which data in chunks are not; use a number, "
             "KFold or StratifiedKFold without shuffle, or the number of each row's fold as a Dask "
             "array."
         )

@@ -39,8 +39,11 @@ class Survey:
 def as_rows(X: Any) -> Any:
     """Return rows as a dense array or in CSR format; floats stay as they are."""
     if hasattr(X, "to_numpy"):
-        X = X.to_numpy()
+        kept = X.to_numpy()  # of columns that may have missing values these are objects
+        X = kept if kept.dtype != object else X.to_numpy(dtype=float, na_value=np.nan)
     X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    if X.dtype.kind == "c":
+        raise ValueError("they are complex")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
@@ -64,6 +67,7 @@ def survey(chunk: dict[str, Any], classifies: bool) -> Survey:
         if values.ndim != 1:
             return Survey(n_rows, fault=f"{name} has the shape {values.shape}; give one column")
     fault = _fault_of_rows(X) or _fault_of_weights(vectors.get("sample_weight"))
+    fault = fault or _fault_of_folds(vectors.get("cv"))
     if fault is not None:
         return Survey(n_rows, X.shape[1], fault=fault)
     entries = X.data if sparse.issparse(X) else X
@@ -101,11 +105,19 @@ def _fault_of_rows(X: Any) -> str | None:
 def _fault_of_weights(weight: np.ndarray | None) -> str | None:
     if weight is None:
         return None
+    if weight.dtype.kind not in "biuf":
+        return f"sample_weight has {weight[:1].tolist()}; give numbers from zero on"
     good = np.isfinite(weight) & (weight >= 0)
     if good.all():
         return None
     row = int(good.argmin())
     return f"sample_weight is {weight[row]} in row {row} of the chunk; give numbers from zero on"
+
+
+def _fault_of_folds(fold: np.ndarray | None) -> str | None:
+    if fold is None or fold.dtype.kind in "biu":
+        return None
+    return f"cv has {fold[:1].tolist()}; give whole numbers, -1 for rows that are never left out"
 
 
 def _with_targets(found: Survey, y: np.ndarray, classifies: bool) -> Survey:
@@ -116,7 +128,7 @@ def _with_targets(found: Survey, y: np.ndarray, classifies: bool) -> Survey:
         try:
             numbers = y.astype(float)
         except (TypeError, ValueError):
-            return replace(found, fault=f"y has {y[0]!r}, which is no number")
+            return replace(found, fault=f"y has {y.tolist()[0]!r}, which is no number")
         if not np.isfinite(numbers).all():
             row = int(np.isfinite(numbers).argmin())
             return replace(

@@ -313,7 +313,7 @@ def reduction_of(criterion: Criterion) -> Reduction:
     if criterion.mean_of_rows:
         return MeanOfRows(criterion)
     raise ValueError(
-        f"{criterion.label} is no sum over rows, which data in chunks need; use the smooth form of "
-        "accuracy, balanced accuracy, F, precision, recall, Jaccard, Matthews or ROC area, the log "
-        "loss of a model with logits, or the mean squared error."
+        f"{criterion.label} is no sum over rows, which data in chunks need; give as criterion one "
+        "of accuracy, balanced accuracy, F, precision, recall, Jaccard, Matthews or ROC area, the "
+        "log loss of a model with logits, or the mean squared error ('neg_mean_squared_error')."
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -35,20 +36,51 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-def goes_ahead(asked: Any, plans: Sequence[Plan]) -> bool:
+def goes_ahead(asked: Any, plans: Sequence[Plan], scoring: Scoring) -> bool:
     """Whether joblib was told to do things side by side, and there are some."""
+    if not scoring.travels:
+        return False
     several = sum(not isinstance(plan, Refused) for plan in plans) > 1
     return several and asked.n_jobs is None and effective_n_jobs(None) > 1
 
 
 @contextmanager
-def path_of(asked: Any, plans: Sequence[Plan]) -> Iterator[Any]:
+def path_of(asked: Any, plans: Sequence[Plan], scoring: Scoring) -> Iterator[Any]:
     """Give the path of the checkpoint: a file for the time being, where one is needed."""
-    if asked.checkpoint is not None or not goes_ahead(asked, plans):
+    if asked.checkpoint is not None or not goes_ahead(asked, plans, scoring):
         yield asked.checkpoint
         return
     with TemporaryDirectory() as folder:
         yield Path(folder) / "ahead"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What all combinations are given: the arguments of the search, its data and its folds.
+
+    With Dask joblib sends what several tasks are given once, and not with each of them, if it knows
+    that it is large.
+    """
+
+    arguments: Any
+    weight: np.ndarray
+    splits: list[Split]
+    scoring: Scoring
+    leading: str | None
+    selection: Selection
+    seconds: float | None
+    seed: int
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of the folds: the least that there is of any data."""
+        return sum(rows.nbytes for split in self.splits for rows in split)
+
+    def prepared(self, plan: Any) -> Any:
+        """Return the problem of a combination."""
+        memory = self.arguments.memory_limit * 2**20
+        return self.scoring.prepared(
+            plan[0].model, self.splits, memory, Workers(1), self.arguments.rank, self.seed
+        )
 
 
 def look_ahead(
@@ -62,53 +94,38 @@ def look_ahead(
     seed: int,
 ) -> None:
     """Let joblib's workers search all combinations, and keep what they have trained."""
-    if not goes_ahead(asked, plans) or not isinstance(log.saved, Checkpoint):
+    if not goes_ahead(asked, plans, log.scoring) or not isinstance(log.saved, Checkpoint):
         return
     arguments = SimpleNamespace(**{name: getattr(asked, name) for name in ARGUMENTS})
-    given = arguments, weight, splits, log.scoring, log.leading, log.selection, budget.left, seed
+    given = Given(
+        arguments, weight, splits, log.scoring, log.leading, log.selection, budget.left, seed
+    )
     state, tasks = rng.get_state(), []
     for number, plan in enumerate(plans):
         if not isinstance(plan, Refused):
-            tasks.append(delayed(trained)(number, plan, state, *given))
-            state = _after(plan, state, *given)
+            tasks.append(delayed(trained)(number, plan, state, given))
+            state = _after(plan, state, given)
     for lines in Parallel(n_jobs=None)(tasks):
         log.saved.take(lines)
 
 
-def _after(plan: Any, state: Any, arguments: Any, *given: Any) -> Any:
+def _after(plan: Any, state: Any, given: Given) -> Any:
     """Return the state of the random numbers after a combination, as far as that is foreseeable."""
     rng = np.random.RandomState()
     rng.set_state(state)
     with suppress(ValueError, TypeError):
-        prepared = _prepared(plan, arguments, given[1], given[2], given[-1])
-        if isinstance(plan[0].method(arguments, prepared.targets), Descent):
+        prepared = given.prepared(plan)
+        if isinstance(plan[0].method(given.arguments, prepared.targets), Descent):
             nested_rows(prepared, Schedule(), rng)
     return rng.get_state()
 
 
-def _prepared(plan: Any, arguments: Any, splits: list[Split], scoring: Scoring, seed: int) -> Any:
-    memory = arguments.memory_limit * 2**20
-    return scoring.prepared(plan[0].model, splits, memory, Workers(1), arguments.rank, seed)
-
-
-def trained(
-    number: int,
-    plan: Any,
-    state: Any,
-    arguments: Any,
-    weight: np.ndarray,
-    splits: list[Split],
-    scoring: Scoring,
-    leading: str | None,
-    selection: Selection,
-    seconds: float | None,
-    seed: int,
-) -> list[bytes]:
+def trained(number: int, plan: Any, state: Any, given: Given) -> list[bytes]:
     """Search a combination; return what was trained, as lines of a checkpoint.
 
     What goes wrong is for the search itself to say, which will come to the same place.
     """
-    rng = np.random.RandomState()
+    rng, arguments = np.random.RandomState(), given.arguments
     rng.set_state(state)
     with TemporaryDirectory() as folder, one_blas_thread():
         path = Path(folder) / "trained"
@@ -116,20 +133,21 @@ def trained(
         try:
             with suppress(SearchEnded, ValueError, TypeError):
                 one, criterion = plan
-                prepared = _prepared(plan, arguments, splits, scoring, seed)
+                prepared = given.prepared(plan)
+                log = Log(given.scoring, given.leading, given.selection, NoCheckpoint(), None)
                 objective = Objective(
                     prepared,
                     criterion,
                     constrained(one.space(prepared), arguments.constraints),
-                    weight,
+                    given.weight,
                     train_tol=one.train_tol(arguments.tol),
-                    budget=Budget(seconds),
+                    budget=Budget(given.seconds),
                     record=_keep,
                     max_evals=arguments.max_evals,
                     pooled=arguments.pooled,
                     tol=arguments.tol,
                     rng=rng,
-                    rate=Log(scoring, leading, selection, NoCheckpoint(), None).rater(prepared),
+                    rate=log.rater(prepared),
                     memory=saved.memory(number),
                 )
                 one.method(arguments, prepared.targets).search(objective)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..adapters.blocks import DaskPlaces, aligned, is_dask, is_frame, lazily, of_blocks
 from ..adapters.chunked import check_collections
-from ..adapters.model import read_model
 from ..adapters.survey import as_rows, as_vector
 from ..criteria.sums import Moments
 from ..problems.chunked.places import Sums
@@ -59,19 +60,19 @@ class Blockwise(BaseSearchCV):
         check_is_fitted(self)
         if not is_dask(X):
             return getattr(super(), name)(X)
-        return on_blocks(self.best_estimator_, name, X)
+        return on_blocks(getattr(self.best_estimator_, name), self.best_estimator_, X)
 
 
-def on_blocks(best: Any, name: str, X: Any) -> Any:
-    """Return what a fitted model says of every block of X, to be computed later."""
+def on_blocks(answer: Callable, best: Any, X: Any) -> Any:
+    """Return what a function says of every block of X, to be computed later; `best` is fitted."""
     n_features = best.n_features_in_
-    if X.shape[1] != n_features:
+    if X.ndim != 2 or X.shape[1] != n_features:
+        found = f"{X.shape[1]} features" if X.ndim == 2 else f"{X.ndim} dimensions"
         raise ValueError(
-            f"X has {X.shape[1]} features, but {type(best).__name__} is expecting {n_features} "
-            "features as input."
+            f"X has {found}, but {type(best).__name__} is expecting {n_features} features as input."
         )
-    example = getattr(best, name)(_one_row(X, n_features))
-    return of_blocks(X, _ask, (best, name, example[:0]), example)
+    example = answer(_one_row(X, n_features))
+    return of_blocks(X, _ask, (answer, example[:0]), example)
 
 
 def _one_row(X: Any, n_features: int) -> Any:
@@ -79,10 +80,8 @@ def _one_row(X: Any, n_features: int) -> Any:
     return type(X._meta)(row, columns=list(X.columns)) if is_frame(X) else row
 
 
-def _ask(rows: Any, best: Any, name: str, nothing: np.ndarray) -> np.ndarray:
-    if not len(rows) if is_frame_here(rows) else not rows.shape[0]:
-        return nothing
-    return getattr(best, name)(rows)
+def _ask(rows: Any, answer: Callable, nothing: np.ndarray) -> np.ndarray:
+    return answer(rows) if rows.shape[0] else nothing
 
 
 def is_frame_here(rows: Any) -> bool:
@@ -90,44 +89,72 @@ def is_frame_here(rows: Any) -> bool:
     return hasattr(rows, "iloc")
 
 
-def score_of_blocks(best: Any, scorer: Any, X: Any, y: Any) -> Any:
+@dataclass(frozen=True)
+class OfModel:
+    """What a fitted model says of rows; `probable` gives its probabilities, if there are any."""
+
+    best: Any
+    classes: np.ndarray | None
+    probable: Callable | None
+
+    def predicted(self, rows: Any) -> np.ndarray:
+        """Return the numbers of the predicted classes, or predicted values."""
+        found = self.best.predict(rows)
+        return found if self.classes is None else np.searchsorted(self.classes, found)
+
+    def probabilities(self, rows: Any) -> np.ndarray:
+        """Return the probability of every class."""
+        assert self.probable is not None
+        return self.probable(rows)
+
+    def ordered(self, rows: Any) -> np.ndarray:
+        """Return numbers that are larger for the second of two classes."""
+        return self.best.decision_function(rows)
+
+
+def score_of_blocks(
+    best: Any, scorer: Any, probable: Callable | None, X: Any, y: Any, params: Mapping[str, Any]
+) -> Any:
     """Return the score of a fitted model on collections, as a number to be computed later."""
-    check_collections(X, y, {})
-    model = read_model(best)
+    check_collections(X, y, params)
     classes = getattr(best, "classes_", None)
-    measures, kinds = measures_of(scorer, model, classes)
-    places = DaskPlaces.of(*aligned(X, {"y": y}), keep=False)
-    tally = Tally(model.adapter, 1, 0 if classes is None else len(classes), kinds)
-    moments = places.later(_moments, best, classes) if "order" in kinds else {}
-    tallies = places.later(_tallied, best, classes, tally, moments)
+    measures, kinds = measures_of(scorer, classes, probable is not None)
+    places = DaskPlaces.of(*aligned(X, {"y": y, **params}), keep=False)
+    answers = OfModel(best, classes, probable)
+    tally = Tally(answers, 1, 0 if classes is None else len(classes), kinds)
+    moments = places.later(_moments, answers) if "order" in kinds else {}
+    tallies = places.later(_tallied, tally, classes, moments)
     return lazily(_measured, tallies, measures[None])
 
 
-def _read(chunk: dict[str, Any], best: Any, classes: np.ndarray | None) -> tuple:
-    X, y = as_rows(chunk["X"]), as_vector(chunk["y"])
+def _read(chunk: dict[str, Any], classes: np.ndarray | None) -> tuple:
+    X = chunk["X"] if is_frame_here(chunk["X"]) else as_rows(chunk["X"])
+    y = as_vector(chunk["y"])
+    if y.ndim != 1 or len(y) != X.shape[0]:
+        raise ValueError(f"y has the shape {y.shape} where X has {X.shape[0]} rows; give a column.")
     if len(y) and classes is not None:
-        unknown = y[~np.isin(y, classes)]
-        if len(unknown):
+        unknown = y[~np.isin(y, classes)].tolist()
+        if unknown:
             raise ValueError(f"y has the label {unknown[0]!r}, which the model does not know.")
         y = np.searchsorted(classes, y)
-    return chunk["X"] if is_frame_here(chunk["X"]) else X, y
+    weight = as_vector(chunk["sample_weight"]) if "sample_weight" in chunk else np.ones(len(y))
+    return X, y, weight
 
 
-def _moments(chunk: dict[str, Any], best: Any, classes: np.ndarray | None) -> Sums:
-    X, y = _read(chunk, best, classes)
+def _moments(chunk: dict[str, Any], answers: OfModel) -> Sums:
+    X, y, weight = _read(chunk, answers.classes)
     if not len(y):
         return {}
-    return {"moments": Moments.of(read_model(best).adapter.outputs(X), y, np.ones(len(y)))}
+    return {"moments": Moments.of(answers.ordered(X)[:, None], y, weight)}
 
 
 def _tallied(
-    chunk: dict[str, Any], best: Any, classes: np.ndarray | None, tally: Tally, moments: Sums
+    chunk: dict[str, Any], tally: Tally, classes: np.ndarray | None, moments: Sums
 ) -> Sums:
-    X, y = _read(chunk, best, classes)
+    X, y, weight = _read(chunk, classes)
     if not len(y):
         return {}
-    everyone, outputs = np.zeros(len(y), dtype=int), read_model(best).adapter.outputs(X)
-    return tally(outputs, y, np.ones(len(y)), everyone, moments.get("moments"))  # type: ignore[arg-type]
+    return tally(X, y, weight, np.zeros(len(y), dtype=int), moments.get("moments"))
 
 
 def _measured(tallies: Sums, measure: Any) -> np.float64:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.model_selection._search import BaseSearchCV, _check_refit
+from sklearn.utils.metadata_routing import _raise_for_params, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -46,6 +48,14 @@ def probabilities(best: Any, calibration: Any, X: Any) -> np.ndarray:
     return agreeing(P, np.searchsorted(model.machine.classes_, model.machine.predict(X)))
 
 
+def log_probabilities(best: Any, calibration: Any, X: Any) -> np.ndarray:
+    """Return the logarithms of the probabilities of a fitted model."""
+    if hasattr(best, "predict_log_proba"):
+        return best.predict_log_proba(X)
+    with np.errstate(divide="ignore"):  # zero has the logarithm -inf
+        return np.log(probabilities(best, calibration, X))
+
+
 class Calibrated(Blockwise):
     """A search whose best point may have a sigmoid of its own, `calibration_`."""
 
@@ -61,11 +71,7 @@ class Calibrated(Blockwise):
         -------
         log_probabilities : ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        if hasattr(self.best_estimator_, "predict_log_proba"):
-            return self.best_estimator_.predict_log_proba(X)
-        with np.errstate(divide="ignore"):  # zero has the logarithm -inf
-            return np.log(self.predict_proba(X))
+        return self._probable(log_probabilities, X)
 
     @available_if(_has_probabilities("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -85,10 +91,13 @@ class Calibrated(Blockwise):
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
+        return self._probable(probabilities, X)
+
+    def _probable(self, function: Callable, X: Any) -> Any:
+        """Ask for probabilities, those of each block on their own if there are some."""
         check_is_fitted(self)
-        if is_dask(X):
-            return on_blocks(self.best_estimator_, "predict_proba", X)
-        return probabilities(self.best_estimator_, self.calibration_, X)
+        answer = partial(function, self.best_estimator_, self.calibration_)
+        return on_blocks(answer, self.best_estimator_, X) if is_dask(X) else answer(X)
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:
         """Return the score of the best model on new data.
@@ -110,13 +119,24 @@ class Calibrated(Blockwise):
         best, scorer = getattr(self, "best_estimator_", None), getattr(self, "scorer_", None)
         if isinstance(scorer, dict):
             scorer = scorer.get(self.refit)
-        if is_dask(X) or is_dask(y):
-            check_is_fitted(self)
-            return score_of_blocks(best, scorer, X, y)
-        asks = "predict_proba" in str(getattr(scorer, "_response_method", ""))
         calibrated = getattr(self, "calibration_", None) is not None
+        if is_dask(X) or is_dask(y):
+            return self._score_of_blocks(best, scorer, X, y, params)
+        asks = "predict_proba" in str(getattr(scorer, "_response_method", ""))
         if not asks or not calibrated or hasattr(best, "predict_proba"):
             return super().score(X, y, **params)
         probable = copy(self)  # scorers ask the search, which has probabilities
         probable.best_estimator_ = self
         return BaseSearchCV.score(probable, X, y, **params)
+
+    def _score_of_blocks(
+        self, best: Any, scorer: Any, X: Any, y: Any, params: dict[str, Any]
+    ) -> Any:
+        _check_refit(self, "score")
+        check_is_fitted(self)
+        _raise_for_params(params, self, "score")
+        given = process_routing(self, "score", **params).scorer["score"] if params else {}
+        probable = None
+        if hasattr(best, "predict_proba") or self.calibration_ is not None:
+            probable = partial(probabilities, best, self.calibration_)
+        return score_of_blocks(best, scorer, probable, X, y, given)

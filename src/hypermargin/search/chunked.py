@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -22,7 +22,7 @@ from ..problems.chunked.problem import ChunkedCrossValidation, ChunkedEvaluation
 from .combinations import Combination, check_landmarks, read_combinations
 from .plans import Plan, make_plans
 from .scoring import Scoring
-from .tallies import Tally, measures_of
+from .tallies import OfOutputs, Tally, measures_of
 
 ON_SUMS = ("gradient", "grid", "random")  # methods that need no outputs of single rows
 NOT_HERE = {"checkpoint": None, "return_train_score": False, "exact_refit": False, "pooled": True}
@@ -31,6 +31,8 @@ NOT_HERE = {"checkpoint": None, "return_train_score": False, "exact_refit": Fals
 @dataclass
 class ChunkedScoring(Scoring):
     """How the points of a search on chunks are scored; its data are those of the sample."""
+
+    travels: ClassVar[bool] = False  # rows are with workers already
 
     data: Gathered | None = None
     tol: float = 5e-3
@@ -46,10 +48,15 @@ class ChunkedScoring(Scoring):
         problem = found.problem
         assert isinstance(problem, (ChunkedCrossValidation, ChunkedLowRank))
         classes = self.data.classes
-        _, kinds = measures_of(self.scorer, model, classes)
         n_classes = 0 if classes is None else len(classes)
-        problem.tally = Tally(model.adapter, self.data.n_splits, n_classes, kinds)
+        answers = OfOutputs(model.adapter, n_classes)
+        problem.tally = Tally(answers, self.data.n_splits, n_classes, self.measures(model)[1])
         return found
+
+    def measures(self, model: Model) -> tuple[dict, frozenset[str]]:
+        """Return what makes scores of a model's tallies, and what they need."""
+        assert self.data is not None
+        return measures_of(self.scorer, self.data.classes, hasattr(model.adapter, "probabilities"))
 
     def score(
         self,
@@ -62,7 +69,7 @@ class ChunkedScoring(Scoring):
         """Return one dict per fold, of tallies where the outputs are elsewhere."""
         if error is not None or not isinstance(evaluation, ChunkedEvaluation):
             return super().score(prepared, settings, evaluation, seconds, error)
-        measures, _ = measures_of(self.scorer, prepared.model, prepared.targets.classes)
+        measures, _ = self.measures(prepared.model)
         tallies, n_folds = evaluation.tallies(), prepared.n_folds
         found = []
         for f in range(n_folds):
@@ -146,5 +153,5 @@ def chunked_plans(search: Any, scoring: ChunkedScoring, weight: np.ndarray) -> l
     for plan in plans:
         if isinstance(plan, tuple):
             reduction_of(plan[1])
-            measures_of(scoring.scorer, plan[0].model, data.classes)
+            scoring.measures(plan[0].model)
     return plans

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn import metrics
-from sklearn.base import is_classifier
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 
 from ..criteria.sums import Moments, Scatter, shared
 from ..problems.chunked.places import Sums
 
 EXACT_CELLS = 8192  # of the sketch of outputs; two rows in one cell count as equal
-TINY = np.finfo(float).tiny
 
 # from sums of weights, residuals, their squares and sizes, the largest of these, and the squares of
 # the targets around their mean
@@ -42,6 +40,41 @@ def _share(left: float, of: float) -> float:
     return 1.0 - left / of
 
 
+class Answers(Protocol):
+    """What a model says of rows: numbers of classes or values, and how sure it is."""
+
+    def predicted(self, rows: Any) -> np.ndarray:
+        """Return the numbers of the predicted classes, or predicted values."""
+
+    def probabilities(self, rows: Any) -> np.ndarray:
+        """Return the probability of every class."""
+
+    def ordered(self, rows: Any) -> np.ndarray:
+        """Return numbers that are larger for the second of two classes."""
+
+
+@dataclass(frozen=True)
+class OfOutputs:
+    """What machines say of rows that are given by their outputs there."""
+
+    adapter: Any
+    n_classes: int
+
+    def predicted(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers of the predicted classes, or predicted values."""
+        if not self.n_classes:
+            return rows[:, 0]
+        return self.adapter.predict(rows, np.arange(self.n_classes))
+
+    def probabilities(self, rows: np.ndarray) -> np.ndarray:
+        """Return the probability of every class."""
+        return self.adapter.probabilities(rows)
+
+    def ordered(self, rows: np.ndarray) -> np.ndarray:
+        """Return numbers that are larger for the second of two classes."""
+        return rows[:, 0]
+
+
 @dataclass(frozen=True)
 class Tally:
     """What is counted of the rows of a chunk, by fold.
@@ -49,41 +82,43 @@ class Tally:
     `kinds` are some of "labels", "logarithms", "squares", "order" and "numbers".
     """
 
-    adapter: Any
+    answers: Answers
     n_folds: int
     n_classes: int
     kinds: frozenset[str]
 
     def __call__(
         self,
-        outputs: np.ndarray,
+        rows: Any,
         y: np.ndarray,
         counts: np.ndarray,
         fold: np.ndarray,
-        moments: Moments,
+        moments: Moments | None,
     ) -> Sums:
-        """Return the counts of some rows with these outputs."""
+        """Return the counts of some rows; `moments` are those of what orders all of them."""
         found: Sums = {"rows": np.bincount(fold, minlength=self.n_folds)}
         if "labels" in self.kinds:
-            put = self.adapter.predict(outputs, np.arange(self.n_classes))
+            put = self.answers.predicted(rows)
             found["labels"] = np.zeros((self.n_folds, self.n_classes, self.n_classes))
             np.add.at(found["labels"], (fold, y, put), counts)
         if "numbers" in self.kinds:
-            found |= self._of_numbers(outputs[:, 0], y, counts, fold)
+            found |= self._of_numbers(self.answers.predicted(rows), y, counts, fold)
         if self.kinds & {"logarithms", "squares"}:
-            P = self.adapter.probabilities(outputs)
-            own = P[np.arange(len(y)), y]
-            each = np.column_stack([np.ones(len(y)), -np.log(np.maximum(own, TINY)),
+            P = self.answers.probabilities(rows)
+            own, eps = P[np.arange(len(y)), y], np.finfo(P.dtype).eps
+            # scikit-learn believes no probability that is as good as zero or one
+            each = np.column_stack([np.ones(len(y)), -np.log(np.clip(own, eps, 1.0 - eps)),
                                     (1.0 - own) ** 2])  # fmt: skip
             found["probable"] = np.zeros((self.n_folds, 3))
             np.add.at(found["probable"], fold, counts[:, None] * each)
         if "order" in self.kinds:
-            points = cells(moments)
+            assert moments is not None
+            points, ordered = cells(moments), self.answers.ordered(rows)
             found["order"] = np.zeros((self.n_folds, 2, EXACT_CELLS))
             for f in np.unique(fold):
                 for k in (0, 1):
                     own_rows = (fold == f) & (y == k)
-                    found["order"][f, k] = _nearest(outputs[own_rows, 0], counts[own_rows], points)
+                    found["order"][f, k] = _nearest(ordered[own_rows], counts[own_rows], points)
         return found
 
     def _of_numbers(
@@ -123,28 +158,34 @@ def _nearest(values: np.ndarray, weight: np.ndarray, points: np.ndarray) -> np.n
 Measure = Callable[[Sums, int], float]  # of tallies and the number of a fold
 
 
-def measures_of(scorer: Any, model: Any, classes: np.ndarray | None) -> tuple[dict, frozenset[str]]:
-    """Return what makes scores of tallies, by name (None for a single one), and what they need."""
+def measures_of(
+    scorer: Any, classes: np.ndarray | None, probable: bool
+) -> tuple[dict, frozenset[str]]:
+    """Return what makes scores of tallies, by name (None for a single one), and what they need.
+
+    `probable` says whether there are probabilities.
+    """
     each = scorer._scorers if isinstance(scorer, _MultimetricScorer) else {None: scorer}
     found: dict[Any, Measure] = {}
     kinds: set[str] = set()
     for name, one in each.items():
-        found[name], kind = _measure(one, model, classes)
+        found[name], kind = _measure(one, classes, probable)
         kinds.add(kind)
     return found, frozenset(kinds)
 
 
-def _measure(scorer: Any, model: Any, classes: np.ndarray | None) -> tuple[Measure, str]:
+def _measure(scorer: Any, classes: np.ndarray | None, probable: bool) -> tuple[Measure, str]:
     if isinstance(scorer, _PassthroughScorer):  # the model's own score
-        own = metrics.accuracy_score if is_classifier(model.whole) else metrics.r2_score
+        own = metrics.r2_score if classes is None else metrics.accuracy_score
         scorer = metrics.make_scorer(own)
     if isinstance(scorer, _BaseScorer):
         function, sign, given = scorer._score_func, scorer._sign, scorer._kwargs
         if classes is None and function in OF_NUMBERS and not given:
             return _of_numbers(function, sign), "numbers"
-        if classes is not None and (found := _of_classes(scorer, function, sign, given, model,
-                                                         classes)):  # fmt: skip
-            return found
+        if classes is not None:
+            found = _of_classes(scorer, function, sign, given, classes, probable)
+            if found is not None:
+                return found
     name = getattr(getattr(scorer, "_score_func", scorer), "__name__", repr(scorer))
     raise ValueError(
         f"scoring={name} cannot be made of sums over rows, which Dask collections give; use a "
@@ -162,9 +203,13 @@ def _of_numbers(function: Any, sign: int) -> Measure:
 
 
 def _of_classes(
-    scorer: Any, function: Any, sign: int, given: Mapping[str, Any], model: Any, classes: np.ndarray
+    scorer: Any,
+    function: Any,
+    sign: int,
+    given: Mapping[str, Any],
+    classes: np.ndarray,
+    probable: bool,
 ) -> tuple[Measure, str] | None:
-    logits = hasattr(model.adapter, "probabilities")
     if scorer._response_method == "predict" and "sample_weight" in signature(function).parameters:
 
         def of_labels(tallies: Sums, f: int) -> float:
@@ -175,9 +220,9 @@ def _of_classes(
             )
 
         return of_labels, "labels"
-    if function is metrics.log_loss and logits and not given:
+    if function is metrics.log_loss and probable and not given:
         return lambda t, f: sign * float(t["probable"][f, 1] / t["probable"][f, 0]), "logarithms"
-    if function is metrics.brier_score_loss and logits and len(classes) == 2 and not given:
+    if function is metrics.brier_score_loss and probable and len(classes) == 2 and not given:
         return lambda t, f: sign * float(t["probable"][f, 2] / t["probable"][f, 0]), "squares"
     if function is metrics.roc_auc_score and len(classes) == 2 and not given:
 

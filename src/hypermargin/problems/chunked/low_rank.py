@@ -19,7 +19,7 @@ from ..landmarks.problem import BIAS_PENALTY, JITTER, LandmarkState, LowRankCros
 from .chunk import Landmarks, Machines
 from .places import Places
 from .problem import COARSEST, FINEST, ChunkedEvaluation, Measures, Tally, Trained
-from .solver import LAST_GAIN, KernelPenalty, Looked, Solver, cost_of
+from .solver import OF_TOL, KernelPenalty, Looked, Solver, cost_of
 
 WIDER = 16.0, 4.0  # corners of the first machines, in units of those that are wanted
 COARSE_LANDMARKS = 1e-4  # part of the objective that their last steps may promise
@@ -36,7 +36,7 @@ class ChunkedLowRank(LowRankCrossValidation):
     ) -> None:
         """Say where all rows are; `tol` is how exact derivatives are to be."""
         self.machines, self.measures, self.places = machines, measures, places
-        self.adjoint, self.no_gain = max(min(tol, COARSEST), FINEST), min(tol**2, LAST_GAIN)
+        self.adjoint, self.no_gain = max(min(tol, COARSEST), FINEST), (OF_TOL * tol) ** 2
         self.expansions = Expansions(self, machines)
 
     def evaluate(
@@ -47,7 +47,7 @@ class ChunkedLowRank(LowRankCrossValidation):
         warm: LandmarkState | None = None,
         rows: np.ndarray | None = None,
     ) -> Any:
-        """Train all folds, to the last digit if that is on all rows; `rows` are of the sample."""
+        """Train all folds on all rows, far beyond `tol`, or on `rows` of the sample."""
         if rows is not None:
             return super().evaluate(params, effort, warm=warm, rows=rows)
         full = {**self.values, **self.designs[0].fixed, **params}

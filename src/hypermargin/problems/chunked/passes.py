@@ -14,12 +14,18 @@ from .places import Sums, add
 
 
 def look(
-    chunk: Chunk, machines: Machines, params: Params, W: np.ndarray, curvature: str | None
+    chunk: Chunk,
+    machines: Machines,
+    params: Params,
+    W: np.ndarray,
+    curvature: str | None,
+    lanes: np.ndarray | None = None,
 ) -> Sums:
     """Return losses and gradients without the penalty at weights W, and moments of outputs.
 
     `curvature` may be "shared", X' D X of the rows that each fold leaves out, D being the mean of
-    the folds that do not; "own", X' D X of every lane; or "diagonal", the diagonals of these.
+    the folds that do not; "own", X' D X of every lane, or of some `lanes`; or "diagonal", the
+    diagonals of these.
     """
     n, width, folds = machines.n_lanes, len(W), machines.n_folds
     found: Sums = {"value": np.zeros(n), "gradient": np.zeros((width, n))}
@@ -36,7 +42,7 @@ def look(
             if curvature == "shared":
                 _add_shared(found["shared"], block, D)
             if curvature == "own":
-                _add_own(found["own"], block, D)
+                _add_own(found["own"], block, D, lanes)
             if curvature == "diagonal":
                 found["diagonal"] += block.matrix.sums_of_squares(D)
             found = add(found, {"moments": _moments(block, Z)})
@@ -58,10 +64,10 @@ def _add_shared(grams: np.ndarray, block: Block, D: np.ndarray) -> None:
             of_column[f] += block.gram(np.where(block.fold == f, mean, 0.0))
 
 
-def _add_own(grams: np.ndarray, block: Block, D: np.ndarray) -> None:
-    """Add X' D X of every lane."""
-    for lane, weight in enumerate(D.T):
-        grams[divmod(lane, block.machines.n_folds)] += block.gram(weight)
+def _add_own(grams: np.ndarray, block: Block, D: np.ndarray, lanes: np.ndarray | None) -> None:
+    """Add X' D X of every lane, or of some."""
+    for lane in range(D.shape[1]) if lanes is None else np.flatnonzero(lanes):
+        grams[divmod(lane, block.machines.n_folds)] += block.gram(D[:, lane])
 
 
 def bend(chunk: Chunk, machines: Machines, params: Params, W: np.ndarray, V: np.ndarray) -> Sums:

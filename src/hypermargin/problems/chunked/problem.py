@@ -22,7 +22,7 @@ from ..linear.problem import LinearCrossValidation, Weights
 from . import passes
 from .chunk import Machines
 from .places import Places, Sums, add
-from .solver import LAST_GAIN, Looked, Solver, cost_of, of_weights
+from .solver import OF_TOL, Looked, Solver, cost_of, of_weights
 
 COARSEST, FINEST = 1e-2, 1e-11  # accuracy of derivatives, where the search is coarse or fine
 
@@ -53,7 +53,7 @@ class ChunkedCrossValidation(LinearCrossValidation):
     ) -> None:
         """Say where all rows are; `tol` is how exact derivatives are to be."""
         self.machines, self.measures = machines, measures
-        self.adjoint, self.no_gain = max(min(tol, COARSEST), FINEST), min(tol**2, LAST_GAIN)
+        self.adjoint, self.no_gain = max(min(tol, COARSEST), FINEST), (OF_TOL * tol) ** 2
         n_features = self.designs[0].points.shape[1]
         self.penalty = of_weights(n_features, self.intercept, self.bias_penalty)
         self.places, self.tally = places, None
@@ -70,7 +70,7 @@ class ChunkedCrossValidation(LinearCrossValidation):
         rows: np.ndarray | None = None,
         path: bool = False,
     ) -> Any:
-        """Train all folds, to the last digit if that is on all rows; `rows` are of the sample."""
+        """Train all folds on all rows, far beyond `tol`, or on `rows` of the sample."""
         if rows is not None:
             return super().evaluate(params, effort, warm=warm, rows=rows, path=path)
         full = {**self.values, **params}

@@ -29,16 +29,18 @@ from . import passes
 from .chunk import Machines
 from .places import Places
 
-LAST_GAIN = 1e-16  # part of the objective that a last step may promise, where not less is asked for
-ROUNDING = 1e-13  # the same, where rounding may keep steps from getting any shorter
+OF_TOL = 1e-3  # how far weights may be off, in units of the tolerance of a search
+ROUNDING = 1e-13  # part of the objective below which rounding may keep steps from getting shorter
 MOST_LOOKS = 60
 FRESH = 1e-4  # what a step with a new Hessian leaves of the promised gain, once it is near
 SAVED = 20  # iterations of conjugate gradients that a Hessian saves
 POOR = 3  # steps in a row that call for a Hessian of each fold
-BY_CONJUGATES = 1e-2  # accuracy of a step by conjugate gradients
+BY_CONJUGATES = 1e-2, 0.1  # accuracy of a step by conjugate gradients, near the end and far from it
+TINY = np.finfo(float).tiny
 UNCURVED = 1e-30  # penalty of a bias that has none, where all rows are certain
 DESCENT = 1e-4  # part of the promised gain that a step is to have
-SIZES = 0.5 ** np.arange(1.0, 21.0)  # steps that are looked at where a whole one is too long
+# steps that are looked at where a whole one is too long
+SIZES = 0.5 ** np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0])
 
 
 Inverse = Callable[[np.ndarray], np.ndarray]
@@ -100,10 +102,11 @@ class KernelPenalty(Penalty):
 
 @dataclass(frozen=True)
 class Looked:
-    """Objectives and gradients at some weights, and moments of out-of-fold outputs."""
+    """Objectives, losses and gradients at some weights, and moments of out-of-fold outputs."""
 
     W: np.ndarray
     value: np.ndarray
+    loss: np.ndarray
     gradient: np.ndarray
     moments: Moments
 
@@ -115,9 +118,7 @@ class Solver:
     ratio of the costs.
     """
 
-    def __init__(
-        self, places: Places, machines: Machines, penalty: Penalty, no_gain: float = LAST_GAIN
-    ):
+    def __init__(self, places: Places, machines: Machines, penalty: Penalty, no_gain: float):
         self.places, self.machines, self.penalty = places, machines, penalty
         self.no_gain = no_gain
         kernels = machines.landmarks is not None  # whose Hessians are far from their diagonals
@@ -134,15 +135,27 @@ class Solver:
         self.n_passes += 1
         return self.places.sum(function, self.machines, params, *args)
 
-    def look(self, params: Params, W: np.ndarray, kind: str | None) -> Looked:
-        """Return what weights are worth; curvature of some kind comes along, if one is given."""
-        found = self.pass_over(passes.look, params, W, kind)
+    def look(
+        self, params: Params, W: np.ndarray, kind: str | None, moving: np.ndarray | None = None
+    ) -> Looked:
+        """Return what weights are worth; curvature of some kind comes along, if one is given.
+
+        Lanes that are no longer `moving` keep what they have.
+        """
+        before = self._curvature
+        if kind != "own" or before is None or before[2] != kind:
+            before = moving = None
+        found = self.pass_over(passes.look, params, W, kind, moving)
         if kind is not None:
-            self._curvature = cost_of(params), found[kind], kind
+            new = found[kind]
+            if before is not None and moving is not None:
+                own = np.pad(moving.reshape(len(new), -1), [(0, 0), (0, 1)])
+                new = np.where(own[..., None, None], new, before[1])
+            self._curvature = cost_of(params), new, kind
         RW = self.penalty.times(W)
         value = found["value"] + 0.5 * dots(W, RW)
         gradient = self.penalty.masked(found["gradient"]) + RW
-        return Looked(W, value, gradient, found["moments"])
+        return Looked(W, value, found["value"], gradient, found["moments"])
 
     def inverse(self, params: Params) -> Inverse:
         """Return the (approximate) inverse of the Hessians of all lanes."""
@@ -167,30 +180,34 @@ class Solver:
     ) -> tuple[Looked, bool]:
         """Take steps until the next one promises next to nothing; return whether it came to that.
 
-        Weights have half of all digits at least, whatever is asked for: the last of them cost a
-        pass.
+        What that is, `no_gain`, is a part of the loss: a penalty may be far larger than all losses,
+        and say nothing of them.
         """
         no_gain = no_gain or self.no_gain
         usual, poor = "shared" if self.few else "diagonal", 0
         known = self._curvature is not None and self._curvature[2] == usual
         at = self.look(params, W, None if known else usual)
         last, ended = np.full(len(at.value), np.inf), np.zeros(len(at.value), dtype=bool)
+        left = np.ones(len(at.value))
         for _ in range(MOST_LOOKS):
-            S = self.step(params, at, budget)
+            S = self.step(params, at, left, no_gain * at.loss, budget)
             promise = -dots(at.gradient, S)
             # rounding may not let them go any further
             ended |= (promise > 0.5 * last) & (promise < ROUNDING * np.abs(at.value))
-            moving = (promise > no_gain * np.abs(at.value)) & ~ended
+            goal = np.maximum(no_gain * at.loss, TINY)
+            moving = (promise > goal) & ~ended
             if not moving.any():
                 return at, True
             if budget.expired():
                 return at, False
-            goal = no_gain * np.abs(at.value)
-            worn = self.worn((promise / last)[moving], (promise / goal)[moving])
+            ratio = promise[moving] / last[moving]
+            worn = self.worn(ratio, promise[moving] / goal[moving])
+            left[moving] = np.where(np.isfinite(last[moving]), ratio, left[moving])
             poor = poor + 1 if worn else 0
             kind = "own" if self.few and poor > POOR else usual
             last = promise
-            at = self.go(params, at, np.where(moving, S, 0.0), promise, kind if worn else None)
+            S = np.where(moving, S, 0.0)
+            at = self.go(params, at, S, promise, kind if worn else None, moving)
         return at, False
 
     def worn(self, left: np.ndarray, to_go: np.ndarray) -> bool:
@@ -207,10 +224,16 @@ class Solver:
         return bool((passes_left - with_new).max() > price)
 
     def go(
-        self, params: Params, at: Looked, S: np.ndarray, promise: np.ndarray, kind: str | None
+        self,
+        params: Params,
+        at: Looked,
+        S: np.ndarray,
+        promise: np.ndarray,
+        kind: str | None,
+        moving: np.ndarray,
     ) -> Looked:
         """Take a step whole, or as far as it pays."""
-        new = self.look(params, at.W + S, kind)
+        new = self.look(params, at.W + S, kind, moving)
         noise = 1e-13 * np.abs(at.value)
         bad = ~(new.value <= at.value - DESCENT * promise + noise)
         if not bad.any():
@@ -220,25 +243,41 @@ class Solver:
         line = np.array([0.5 * dots(W + t * S, times(W + t * S)) for t in SIZES])
         best = (found + line).argmin(axis=0)
         size = np.where(bad, SIZES[best], 1.0)
-        return self.look(params, W + size * S, kind)
+        return self.look(params, W + size * S, kind, moving)
 
-    def step(self, params: Params, at: Looked, budget: Budget) -> np.ndarray:
-        """Return the step from weights that were looked at."""
+    def step(
+        self, params: Params, at: Looked, left: np.ndarray, goal: np.ndarray, budget: Budget
+    ) -> np.ndarray:
+        """Return the step from weights that were looked at.
+
+        Where the last one has left much of what it promised, this need not be exact, and none has
+        to be more exact than the `goal` is.
+        """
         if self.few:
             return self.inverse(params)(-at.gradient)
-        return self.solve(params, at, -at.gradient, BY_CONJUGATES, budget)
+        tol = np.clip(np.sqrt(left), *BY_CONJUGATES)
+        return self.solve(params, at, -at.gradient, tol, budget, 0.1 * goal)
 
     def solve(
-        self, params: Params, at: Looked, B: np.ndarray, tol: float, budget: Budget
+        self,
+        params: Params,
+        at: Looked,
+        B: np.ndarray,
+        tol: np.ndarray | float,
+        budget: Budget,
+        enough: np.ndarray | float = 0.0,
     ) -> np.ndarray:
-        """Return H^-1 B to a tolerance, relative to B as the preconditioner measures it."""
+        """Return H^-1 B to a tolerance, relative to B as the preconditioner measures it.
+
+        What is below `enough` by that measure, squared, may be left in any case.
+        """
 
         def product(V: np.ndarray, on: np.ndarray) -> np.ndarray:
             bent = self.pass_over(passes.bend, params, at.W, V)["product"]
             return self.penalty.times(V) + self.penalty.masked(bent)
 
         def rule(square: np.ndarray) -> Callable:
-            return lambda S, residual, left, count: left > tol**2 * square
+            return lambda S, residual, left, count: left > np.maximum(tol**2 * square, enough)
 
         found, _ = conjugate_gradients(
             product, self.inverse(params), self.penalty.masked(B), rule,
