@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -97,6 +98,12 @@ def evaluated(path):
     return [line for line in lines if "theta" in line]
 
 
+def estimate_of(search):
+    """Return what is to be expected on new data, in all digits; None where that is not told."""
+    found = getattr(search, "score_estimate_", None)
+    return found if found is None else str(vars(found))
+
+
 def assert_same(one, two):
     """Whatever can be seen of two searches but their times is the same to the last bit."""
     assert len(one.history_) == len(two.history_)
@@ -105,6 +112,7 @@ def assert_same(one, two):
             assert_array_equal(str(a[key]), str(b[key]))
     assert str(one.best_params_) == str(two.best_params_)
     assert one.best_score_ == two.best_score_
+    assert estimate_of(one) == estimate_of(two)
     for key, column in one.cv_results_.items():
         if "time" not in key and key != "params":
             assert str(np.asarray(column).tolist()) == str(
@@ -121,6 +129,7 @@ def test_every_method_is_tried():
 def test_a_search_goes_on_where_it_was_stopped(request, tmp_path, counter, name):
     X, y = request.getfixturevalue(CASES[name][1])
     whole = search_of(name, refit=CASES[name][2].get("refit", False)).fit(X, y)
+    assert (estimate_of(whole) is None) == (name == "a scorer that fits")
     total, path = counter.count, tmp_path / "search.jsonl"
     refit = whole.refit
     known = 0
@@ -242,6 +251,30 @@ def test_a_file_of_another_search_is_refused(binary, tmp_path, name):
     assert "\n" not in str(told.value)
     assert "another path" in str(told.value)
     assert path.read_bytes() == before
+
+
+def share_above(level):
+    return lambda model, X, y: float(np.mean(model.decision_function(X) > level))
+
+
+def weighted_share(model, X, y, times=1.0):
+    return times * float(np.mean(model.predict(X) == y))
+
+
+@pytest.mark.parametrize(
+    "scorer, other",
+    [
+        (share_above(0.0), share_above(0.5)),  # the same code, made with another value
+        (partial(weighted_share, times=1.0), partial(weighted_share, times=2.0)),
+        (lambda m, X, y: m.score(X, y) * 2, lambda m, X, y: m.score(X, y) * 3),
+    ],
+)
+def test_functions_that_do_another_thing_are_told_apart(binary, tmp_path, scorer, other):
+    search = quick(svc(), C_GAMMA, max_evals=2, checkpoint=tmp_path / "search.jsonl")
+    search.set_params(scoring=scorer).fit(*binary)
+    search.fit(*binary)
+    with pytest.raises(ValueError, match="is of another search: scoring"):
+        search.set_params(scoring=other).fit(*binary)
 
 
 def test_weights_of_another_search_are_refused(binary, tmp_path):

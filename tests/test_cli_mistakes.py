@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def refused(capsys, *words):
 FILES = {
     "empty": ("", "is empty"),
     "binary": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is binary"),
-    "ragged": ("a,b\n1,2\n1,2,3\n", "line 3: 3 fields where 2"),
+    "ragged": ("a,b\n1,2\n1,2,3\n", "line 3: 3 fields; the first line has 2"),
     "only names": ("a,b,y\n", "no rows"),
     "one class": ("a,y\n" + "1,u\n2,u\n" * 9, "one class only, 'u'"),
     "one value": ("a,y\n" + "1,2.5\n2,2.5\n" * 9, "2.5 in all rows"),
@@ -42,6 +43,12 @@ FILES = {
     "no features": ("a,y\n" + ",u\n,v\n" * 5, "no column to learn from"),
     "words as target": ("a,y\n" + "".join(f"{k},w{k}\n" for k in range(20)), "no classes"),
     "a rare class": ("a,y\n" + "1,u\n2,v\n" * 5 + "3,w\n", "Class 'w' has one row only"),
+    "counts as classes": ("a,y\n" + "1,3\n2,4\n" * 5 + "3,5\n", "--task regression takes them"),
+    "infinite": ("a,y\n" + "1,u\n2,v\n" * 5 + "inf,u\n", "Column 'a' has inf; numbers should"),
+    "no square": ("a,y\n" + "1,u\n2,v\n" * 5 + "1e200,u\n", "Column 'a' has 1e+200"),
+    "an infinite target": ("a,y\n" + "1,2.5\n2,3.5\n" * 5 + "3,inf\n", "The target has inf"),
+    "thousands": ("a,y\n" + "".join(f'"{k},000.5",{"uv"[k % 2]}\n' for k in range(9)), "'0,000.5'"),
+    "nothing varies": ("a,y\n" + "1,u\n1,v\n" * 5, "the same or different in every row: 'a'"),
     "no target at all": ("a,y\n1,\n2,\n3,\n", "missing in all rows"),
     "malformed": ("1 1:2\n0 1:x\n", "line 2: '1:x'"),
 }
@@ -63,13 +70,19 @@ def test_a_file_that_cannot_be_learned_from(folder, capsys, what):
         (["tune", "good.csv", "--target", "z"], "--target 'z' is no column; there are 'a', 'b'"),
         (["tune", "good.csv", "--target", "9"], "--target '9' is no column"),
         (["tune", "good.csv", "--groups", "z"], "--groups 'z'"),
-        (["tune", "good.csv", "--weights", "y"], "--weights"),
+        (["tune", "good.csv", "--weights", "y"], "should name different columns"),
+        (["tune", "good.csv", "--target", "b", "--weights", "y"], "--weights should name a column"),
+        (["tune", "good.csv", "--groups", "y"], "should name different columns"),
         (["tune", "good.csv", "--task", "regression"], "needs numbers; the target has 'u'"),
         (["tune", "good.csv", "--score", "best"], "--score 'best' is no score"),
         (["tune", "good.csv", "--score", "r2"], "--score r2 does not suit"),
         (["tune", "good.csv", "--folds", "30"], "--folds 30 is more than the 20 rows of class"),
-        (["tune", "good.csv", "--folds", "x"], "--folds"),
-        (["tune", "good.csv", "--time-budget", "-1"], "--time-budget"),
+        (["tune", "good.csv", "--score", "f1"], "wants classes that are called 0 and 1"),
+        (["tune", "good.csv", "--score", "average_precision"], "the target has 'u' and 'v'"),
+        (["tune", "good.csv", "--target", "a", "--score", "roc_auc"], "does not suit"),
+        (["tune", "good.csv", "--folds", "x"], "--folds: 'x' should be a whole number of 2 or"),
+        (["tune", "good.csv", "--seed", "-1"], "--seed: '-1' should be a whole number of 0 or"),
+        (["tune", "good.csv", "--time-budget", "-1"], "'-1' should be a number of seconds above 0"),
         (["tune", "good.csv", "--kernel", "round"], "'round'"),
         (["tune", "good.csv", "--model", "linear", "--kernel", "rbf"], "--kernel is for"),
         (["tune", "good.csv", "--model", "kernel-ridge"], "is for regression"),
@@ -109,6 +122,35 @@ def test_a_million_columns_are_read_or_refused_in_words(folder, capsys):
             file.write(",".join(map(str, rng.randint(0, 9, n))) + f",{'uv'[k % 2]}\n")
     assert main(["tune", "wide.csv", "--quiet", "--jobs", "1", "--time-budget", "0.5"]) == 0
     assert "score    accuracy" in capsys.readouterr().out
+
+
+def test_numbers_of_features_that_do_not_fit_into_memory(folder, capsys):
+    (folder / "wide.libsvm").write_text("1 1:1 2147483000:1\n-1 1:2\n" * 9)
+    assert "does not fit into memory" in refused(capsys, "tune", "wide.libsvm")
+
+
+@pytest.mark.parametrize(
+    "arrays, sentence",
+    [
+        ({"X": np.ones((4, 2)), "y": np.ones(3)}, "y in d.npz is of shape (3,); X has 4 rows"),
+        ({"X": np.ones((0, 2)), "y": np.ones(0)}, "no rows"),
+        ({"X": np.ones((4, 2)), "y": np.ones(4, complex)}, "of type complex128"),
+        ({"X": np.full((4, 2), "a"), "y": np.ones(4)}, "type <U1"),
+    ],
+)
+def test_arrays_that_cannot_be_learned_from(folder, capsys, arrays, sentence):
+    np.savez("d.npz", **arrays)
+    assert sentence in refused(capsys, "tune", "d.npz")
+
+
+@pytest.mark.parametrize(
+    "member, sentence",
+    [("xl/workbook.xml", "is an Excel workbook"), ("good.csv", "is a zip archive, not .npz")],
+)
+def test_archives_are_told_from_arrays(folder, capsys, member, sentence):
+    with zipfile.ZipFile("d.zip", "w") as file:
+        file.writestr(member, GOOD)
+    assert sentence in refused(capsys, "tune", "d.zip")
 
 
 def test_help_is_quick_as_nothing_is_loaded_for_it():

@@ -14,6 +14,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file, load_diabetes, load_iris
 
 from hypermargin.cli.main import main
+from hypermargin.files import Mistake
 from hypermargin.files.models import read_model
 from hypermargin.search.log import Log
 
@@ -57,11 +58,14 @@ def predicted(capsys, *words):
 def test_a_table_is_tuned_written_and_predicted(iris, capsys):
     outputs = ["--out", "m.skops", "--history", "h.csv", "--report", "r.html"]
     assert main(["tune", "iris.csv", *outputs, "--jobs", "1"]) == 0
-    assert "accuracy" in (iris.parent / "r.html").read_text()
+    report = (iris.parent / "r.html").read_text()
+    assert "accuracy" in report
+    assert "of the estimator as it was given" in report
     said = capsys.readouterr()
     assert re.search(r"^model +SVC, C = \S+, gamma = ", said.out)
     assert "score    accuracy " in said.out
     assert " on new data (" in said.out
+    assert re.search(r"time .* evaluations on all rows, 0 on fewer, \d+ looks", said.out)
     for guess in ("the last column, 'species'", "classification", "commas", "accuracy", "5 folds"):
         assert guess in said.err
     rows = predicted(capsys, "m.skops", "iris.csv", "--probabilities", "--scores")
@@ -86,7 +90,8 @@ def test_gaps_categories_and_dates_get_the_usual_pipeline(folder, capsys):
     write_rows("mixed.csv", names, rows)
     result = tuned(capsys, "mixed.csv", "--out", "m.skops", "--folds", "3")
     said = " | ".join(result["guessed"])
-    assert "'id'" in said and "'city': categories" in said and "'day': dates" in said
+    assert "'id'" in said and "'day' (such as '2024-01-01'): dates" in said
+    assert re.search(r"'city' \(such as '\w+'\): categories", said)
     assert "median" in said and "regression" in said
     assert result["features"] == 4
     assert result["score"]["mean"] > 0.8
@@ -185,6 +190,83 @@ def test_models_that_hold_other_types_are_not_read(folder, capsys):
     del sys.modules["elsewhere"]
 
 
+def test_models_of_sparse_rows_can_be_read_again(folder, capsys):
+    rows = [[f"town {k % 30}", "uv"[k % 30 % 2]] for k in range(60)]  # many columns, mostly zeros
+    write_rows("towns.csv", ["town", "y"], rows)
+    tuned(capsys, "towns.csv", "--out", "m.skops", "--folds", "2")
+    assert len(predicted(capsys, "m.skops", "towns.csv")) == 60
+
+
+def test_rows_without_names_are_known_by_their_place(folder, capsys):
+    rows = ["uv"[k % 7 // 4] + f",{k % 7},{k % 5}" for k in range(40)]
+    (folder / "d.csv").write_text("\n".join(rows))
+    tuned(capsys, "d.csv", "--target", "1", "--out", "m.skops", "--folds", "2")
+    (folder / "new.csv").write_text("\n".join(row[2:] for row in rows))  # no target any more
+    found = predicted(capsys, "m.skops", "new.csv")
+    assert [row["prediction"] for row in found] == [row[0] for row in rows]
+    (folder / "bad.csv").write_text("1,inf\n2,3\n")
+    assert main(["predict", "m.skops", "bad.csv"]) == 2
+    assert "Column '3' has inf" in capsys.readouterr().err
+
+
+def test_what_was_found_is_shown_though_it_cannot_be_written(folder, capsys, monkeypatch):
+    write_rows("d.csv", ["a", "y"], [[k % 7, "uv"[k % 7 // 4]] for k in range(40)])
+
+    def full(*args):
+        raise Mistake("m.skops cannot be written: No space left on device.")
+
+    monkeypatch.setattr("hypermargin.cli.tune.write_model", full)
+    assert main(["tune", "d.csv", "--out", "m.skops", "--folds", "2", "--quiet"]) == 2
+    said = capsys.readouterr()
+    assert "score    accuracy" in said.out
+    assert said.err == "hypermargin: m.skops cannot be written: No space left on device.\n"
+
+
+def score_said(capsys, *words):
+    assert main(["predict", *words]) == 0
+    said = capsys.readouterr().err
+    assert "Warning" not in said
+    return float(said.split()[-1])
+
+
+def test_the_score_of_new_rows_is_of_those_whose_target_is_known(folder, capsys):
+    rows = [[k % 7, k % 5, k % 7 // 4] for k in range(60)]
+    write_rows("d.csv", ["a", "b", "y"], rows)
+    tuned(capsys, "d.csv", "--out", "m.skops", "--folds", "2")
+    write_rows("new.csv", ["a", "b", "y"], [*rows[:10], *([a, b, ""] for a, b, _ in rows[:30])])
+    assert score_said(capsys, "m.skops", "new.csv") == 1
+    write_rows("odd.csv", ["a", "b", "y"], [[1, 2, "who knows"]])  # no class at all: no score
+    assert len(predicted(capsys, "m.skops", "odd.csv")) == 1
+
+
+def test_labels_in_digits_stay_what_they_are(folder, capsys):
+    names = ["9007199254740992", "9007199254740993", "x"]  # doubles do not tell the first two apart
+    rows = [[k % 3 == 0, k % 3 == 1, k % 7, names[k % 3]] for k in range(60)]
+    rows = [[*map(int, row[:3]), row[3]] for row in rows]
+    for few in (rows, [row for row in rows if row[-1] != "x"]):  # with and without a word
+        write_rows("d.csv", ["a", "b", "c", "y"], few)
+        result = tuned(capsys, "d.csv", "--out", "m.skops", "--overwrite", "--model", "ridge")
+        assert result["score"]["mean"] > 0.9
+        write_rows("new.csv", ["a", "b", "c", "y"], [row for row in few[:6] if row[-1] != "x"])
+        assert score_said(capsys, "m.skops", "new.csv") == 1
+    regression = ("--target", "c", "--task", "regression", "--model", "ridge")
+    said = tuned(capsys, "d.csv", "--groups", "y", *regression)
+    assert "2 folds" in said["guessed"]
+
+
+def test_a_search_without_time_has_one_evaluation(folder, capsys):
+    write_rows("d.csv", ["a", "b", "y"], [[k % 7, k % 5, "uv"[k % 2]] for k in range(60)])
+    found = tuned(capsys, "d.csv", "--time-budget", "1e-9", "--folds", "2")
+    assert found["evaluations"] == 1
+    assert found["evaluations_on_fewer_rows"] == 0
+
+
+def test_names_of_rows_are_told(folder, capsys):
+    write_rows("d.csv", ["id", "a", "y"], [[k, k % 7, "uv"[k % 7 // 4]] for k in range(40)])
+    said = " | ".join(tuned(capsys, "d.csv", "--folds", "2")["guessed"])
+    assert "'id' is a feature, though" in said and "--ignore 'id'" in said and "'a'" not in said
+
+
 def test_models_of_our_own_kernels_can_be_stored(iris, capsys):
     tuned(capsys, "iris.csv", "--kernel", "laplacian", "--out", "m.skops", "--folds", "3")
     assert type(read_model("m.skops").estimator.steps[-1][1]).__name__ == "KernelSVC"
@@ -201,6 +283,11 @@ def test_features_are_counted_as_in_training(folder, capsys):
     ours = read_model("m.skops").estimator
     got = [int(row["prediction"]) for row in predicted(capsys, "m.skops", "one.txt")]
     assert got == list(ours.predict([[0, 5, 0], [0, 0, 5]]))
+    (folder / "more.txt").write_text("1 1:5 9:1\n0 2:5\n")  # features that no row had in training
+    assert main(["predict", "m.skops", "more.txt"]) == 0
+    said = capsys.readouterr()
+    assert "features after the first 3 are left out" in said.err
+    assert list(map(int, said.out.split()[1:])) == got
 
 
 # In a terminal
@@ -211,6 +298,8 @@ def in_terminal(*words, keys=None):
     """Run a command in a pseudo-terminal; return the exit code and all that it shows."""
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started the tests may ignore it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         os.execv(sys.executable, [*COMMAND, *words])
     shown = b""
     while True:

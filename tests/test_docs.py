@@ -1,5 +1,7 @@
 """Code in the documentation runs."""
 
+import importlib
+import pydoc
 import re
 import runpy
 import warnings
@@ -242,6 +244,20 @@ def test_links_and_names_of_files_lead_somewhere(page):
         assert list((ROOT / "tests").glob(name)), name
 
 
+PUBLIC = [hypermargin, kernels, criteria, methods, plot, files]
+
+
+def test_names_that_docstrings_refer_to_exist():
+    public = {name for module in PUBLIC for name in module.__all__}
+    for file in (ROOT / "src").rglob("*.py"):
+        names = re.findall(r":(?:class|func|mod|meth|attr):`~?([\w.]+)`", file.read_text())
+        place = ".".join(file.relative_to(ROOT / "src").with_suffix("").parts)
+        own = vars(importlib.import_module(place.removesuffix(".__init__"))) if names else {}
+        for name in names:  # of this file, of the package, or a whole address
+            known = name in own or name in public
+            assert known or pydoc.locate(name), f"{file.name}: {name}"
+
+
 def test_the_documentation_lists_all_criteria():
     page = (ROOT / "docs" / "measures.md").read_text()
     for name, criterion in CRITERIA.items():
@@ -289,7 +305,7 @@ def test_the_site_lists_every_page_once():
     assert GALLERY in (site / "index.md").read_text().split()
 
 
-@pytest.mark.parametrize("module", [hypermargin, kernels, criteria, methods, plot, files])
+@pytest.mark.parametrize("module", PUBLIC)
 def test_the_site_describes_every_public_name(module):
     name = module.__name__.removeprefix("hypermargin.")
     page = (ROOT / "docs" / "api" / f"{name}.md").read_text()

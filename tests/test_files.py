@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import os
 import random
 import struct
 import warnings
@@ -165,11 +166,15 @@ def test_quoted_lines_may_go_on_in_the_next_line(tmp_path):
         ("", "empty"),
         ("\n\n", "empty"),
         (b"\x7fELF\0\0\0\1\0\0", "binary"),
-        ("a,b\n1,2\n3\n4,5\n", "line 3: 1 fields where 2 were expected"),
-        ("a,b\n1,2\n3,4,5\n", "line 3: 3 fields where 2"),
+        ("a,b\n1,2\n3\n4,5\n", "line 3: 1 field; the first line has 2"),
+        ("a,b\n1,2\n3,4,5\n", "line 3: 3 fields; the first line has 2"),
+        ("a,b,y\n1,2,u\n3,4,v\n".encode("utf-16"), "UTF-16"),
+        ("a,b\n" + "1,x\n" * 20_000 + "1,\0\n", "binary"),
+        (gzip.compress(b"a,b\n" + b"1,2\n" * 20_000)[:-8] + b"damaged!", "CRC"),
+        ('[{"a": 1, "b": 2}]', "no proper CSV"),
         ("a,b\n1,2\n3,", "line 3: "),
         ("a,b\n", "no rows"),
-        ("a,a\n1,2\n", "more than one column"),
+        ("a,a\n1,2\n", "more than one column 'a'"),
         ('a,b\n1,"open\n2,3\n', "no proper CSV"),
         ("a,b\n1,\xe9\n".encode("latin-1"), "UTF-8"),
         (b"PK\3\4" + b"x" * 50, "npz"),
@@ -181,14 +186,30 @@ def test_a_file_that_is_no_table_is_refused_in_one_sentence(tmp_path, content, w
     if what == "line 3: ":  # a last line that was cut off right after a comma
         assert np.isnan(read(path).columns[1][1])
         return
-    if what == "more than one column":  # names twice are no names, unless someone says they are
-        with pytest.raises(Mistake, match=what):
-            read(path, header=True)
-        return
     with pytest.raises(Mistake, match=what) as caught:
         read(path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_names_may_be_missing_and_lines_may_end_in_a_separator(tmp_path):
+    table = read(written(tmp_path, ",,y,\n1,2,u,\n3,4,v,\n", "unnamed.csv"))
+    assert table.names == ["column 1", "column 2", "y", "column 4"]
+    assert list(table.columns[2]) == ["u", "v"]
+    blank = read(written(tmp_path, "\n" * 200 + "a,b\n1,2\n", "late.csv"))
+    assert blank.names == ["a", "b"]
+
+
+def test_libsvm_text_is_known_by_its_lines_whatever_its_name(tmp_path):
+    assert read(written(tmp_path, "1 1:0.5 3:2\n-1 2:1.5\n", "data.csv")).X.shape == (2, 3)
+    times = read(written(tmp_path, "when,y\n1 at 10:30,u\n2 at 11:45,v\n", "times.csv"))
+    assert list(times.columns[1]) == ["u", "v"]
+
+
+def test_a_pipe_is_refused_as_files_are_read_twice(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Mistake, match="is a pipe"):
+        read(tmp_path / "pipe")
 
 
 def test_there_is_no_such_file(tmp_path):
@@ -218,6 +239,29 @@ def test_parquet_has_numbers_text_and_dates(tmp_path):
     assert list(by_name["word"]) == ["a", None, "b"]
     assert list(by_name["kind"]) == ["u", "v", "u"]
     assert by_name["day"][1] == np.datetime64("1970-01-02")
+
+
+def test_parquet_has_awkward_columns(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "awkward.parquet"
+    pq.write_table(pa.table({"account": [2**62, 2**62 + 1], "empty": pa.nulls(2)}), path)
+    table = read(path, text=["account"])
+    assert list(table.columns[0]) == [str(2**62), str(2**62 + 1)]  # doubles do not tell them apart
+    assert np.isnan(table.columns[1]).all()
+    twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
+    pq.write_table(twice, path)
+    with pytest.raises(Mistake, match="more than one column 'a'"):
+        read(path)
+
+
+def test_sparse_arrays_that_do_not_fit_are_refused(tmp_path):
+    path = tmp_path / "sparse.npz"
+    for indices in ([0, 10**6], [0, -1]):
+        np.savez(path, data=np.ones(2), indices=indices, indptr=[0, 1, 2], shape=[2, 3])
+        with pytest.raises(Mistake, match="is damaged"):
+            read(path)
 
 
 def test_arrays_of_numpy_never_of_python_objects(tmp_path):

@@ -1,14 +1,16 @@
 """Pictures of a search show what it has found."""
 
+import re
 import warnings
 
 import matplotlib
 import numpy as np
 import pytest
-from helpers import imbalanced, make_data, quick, svc, svr
+from helpers import C_GAMMA, imbalanced, make_data, quick, svc, svr
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from hypermargin import GradientSearchCV, KernelSVC, plot
@@ -48,6 +50,40 @@ def test_a_display_draws_on_given_axes_or_its_own(display, search):
 def test_what_is_not_fitted_is_not_drawn(display):
     with pytest.raises(NotFittedError):
         display.from_estimator(quick(svc()))
+
+
+@pytest.mark.parametrize(
+    "draw, why",
+    [
+        (lambda s: plot.PathDisplay.from_estimator(s, "C", "C"), "x='C' and y='C' are the same"),
+        (lambda s: plot.PathDisplay.from_estimator(s, data=np.ones(3)), "a tuple of X and y"),
+        (
+            lambda s: plot.PathDisplay.from_estimator(s, data=(np.ones((3, 4)), [0, 1, 1])),
+            "has 3 rows",
+        ),
+        (lambda s: plot.ThresholdDisplay.from_estimator(s, costs=5), "costs=5 must be two numbers"),
+        (lambda s: plot.SearchesDisplay.from_estimators(s), "must be a dict of fitted searches"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_in_a_sentence(search, draw, why):
+    with pytest.raises((ValueError, TypeError), match=re.escape(why)) as told:
+        draw(search)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("display", [*ONE_SEARCH, plot.RelevanceDisplay])
+def test_searches_of_others_are_not_drawn(display):
+    X, y = make_data(2, n=40)
+    grid = GridSearchCV(SVC(), {"C": [1.0]}, cv=2).fit(X, y)
+    with pytest.raises(ValueError, match="give a fitted GradientSearchCV"):
+        display.from_estimator(grid)
+
+
+def test_a_report_needs_a_best_point(tmp_path):
+    X, y = make_data(2, n=40)
+    both = {"scoring": ["accuracy", "f1"], "refit": False, "max_evals": 2}
+    with pytest.raises(ValueError, match="without refit has no best point"):
+        quick(svc(), C_GAMMA, **both).fit(X, y).report(tmp_path / "r.html")
 
 
 def test_the_path_goes_through_all_visited_points_to_the_best(search):

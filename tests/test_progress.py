@@ -18,7 +18,7 @@ from hypermargin.search import display
 pytestmark = pytest.mark.filterwarnings("ignore")
 SUMMARY = (
     r"best score [\d.]+ at C=[\d.e+-]+, gamma=[\d.e+-]+\n"
-    r"\d+ evaluations on \d+ rows, \d+ on fewer, \d+ rough looks\n"
+    r"\d+ evaluations? on \d+ rows, \d+ on fewer, \d+ rough looks\n"
     r"search [\d.]+ s.*, refit [\d.]+ s\n"
     r"the search .+\n\Z"
 )
@@ -51,6 +51,34 @@ def without_rich(monkeypatch):
 
     monkeypatch.setattr(display, "Rich", missing)
     monkeypatch.setattr(display, "EVERY", 0.0)
+
+
+def test_times_in_the_live_line_go_on_while_nothing_else_does(terminal, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(display.time, "perf_counter", lambda: clock[0])
+    told = {"n_looks": 4, "n_evaluations": 1, "seconds": 3.0, "seconds_left": 2.0}
+    shown = display.Rich(terminal)
+    try:
+        shown.stage({**told, "best_params": None}, "all rows")
+        clock[0] += 1.5
+        assert shown._line() == "all rows, 5 evaluations, 4.5 s, about 0.5 s left"
+        clock[0] += 1.5  # it has taken longer: what is left is not known any more
+        assert shown._line() == "all rows, 5 evaluations, 6.0 s"
+    finally:
+        shown.live.stop()
+
+
+def test_the_time_of_the_refit_is_not_counted_twice(many_rows, monkeypatch):
+    of_the_search, refit = {}, GradientSearchCV._refit
+
+    def noting(search, log, *args):
+        of_the_search.update(search.seconds_)
+        with log.runs[0].prepared.problem.workers.clock.phase("train"):  # as on many rows
+            refit(search, log, *args)
+
+    monkeypatch.setattr(GradientSearchCV, "_refit", noting)
+    search = quick(svc(), C_GAMMA, max_evals=2).fit(*many_rows)
+    assert search.seconds_ == of_the_search
 
 
 def test_nothing_is_printed_unless_asked(many_rows, capfd):
@@ -104,7 +132,7 @@ def test_a_terminal_has_one_line(many_rows, terminal, without_rich, monkeypatch)
     assert any("look at 250 of 1000 rows, 2 evaluations" in line for line in drawn)
     assert any(
         re.search(
-            r"all 1000 rows, \d+ evaluations, [\d.]+ s, about [\d.]+ s left, best score", line
+            r"all 1000 rows, \d+ evaluations, [\d.]+ s, (about [\d.]+ s left, )?best score", line
         )
         for line in drawn
     )

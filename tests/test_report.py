@@ -14,6 +14,7 @@ from helpers import C_GAMMA, make_data, quick, svc, svr
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import cohen_kappa_score, make_scorer
+from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -82,6 +83,27 @@ def test_the_lines_of_a_report_repeat_the_search(text, search, data):
     names = dict(zip("Xy", data))
     exec(Words(code[1]).words, names)
     assert names["search"].best_params_ == search.best_params_
+
+
+def test_the_lines_of_a_report_name_all_that_the_fit_was_given(data, tmp_path):
+    X, y = data
+    # a chain that scikit-learn shows shortened, unless it is asked for all of it
+    model = make_pipeline(
+        *[StandardScaler(with_mean=k % 2 == 0) for k in range(20)], SVC(kernel="linear")
+    )
+    search = GradientSearchCV(model, {"svc__C": (0.1, 1)}, cv=GroupKFold(3), max_evals=2)
+    groups, weight = np.arange(len(y)) % 3, np.ones(len(y))
+    search.fit(X, y, groups=groups, svc__sample_weight=weight)
+    lines = Words(search.report(tmp_path / "r.html").read_text()).words
+    assert "X, y, groups and sample_weight are your data" in lines
+    assert "search.fit(X, y, groups=groups, svc__sample_weight=sample_weight)" in lines
+    assert "('standardscaler-20', StandardScaler(with_mean=False))" in lines
+
+
+def test_the_first_of_the_best_points_is_the_one_that_was_taken(text, search):
+    rows = re.search(r"The best points.*?</table>", text, re.S).group()
+    first = re.findall(r"<td>(.*?)</td>", rows)[1:3]
+    assert first == [f"{value:.4g}" for value in search.best_params_.values()]
 
 
 def test_names_from_the_data_are_words_and_not_html(tmp_path):

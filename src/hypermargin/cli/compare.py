@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -31,7 +31,8 @@ from ..files.writing import beside, check_outputs
 from .models import fit_params
 from .problem import Problem, load
 from .telling import Teller, params, table
-from .tune import fit, interruptible, introduction, make_search
+from .timed import Fits, Late, Task
+from .tune import fit, interruptible, introduction, make_search, reason
 
 SECONDS = 30.0  # for each search, if nothing is said
 KEPT_APART = 0.25  # of the rows, to test on
@@ -87,12 +88,21 @@ def run(options: Any) -> int:
     teller.aside(f"{len(test.y)} rows are kept apart to test on; {budget:g} s for each search")
     search.set_params(time_budget=budget)
     outcomes: list[Outcome] = []
+    groups = fit_params(problem, "").get("groups")
+    splits = list(search.cv.split(problem.X, problem.y, groups))
     threads = threadpool_limits(options.jobs if options.jobs > 0 else None)
-    with interruptible() as stop, teller.listening(), threads:
+    fits = Fits(Task(problem, test, splits, search.scoring), options.jobs)
+    with interruptible() as stop, teller.listening(), threads, closing(fits):
         try:
             _warm(search, problem)
             for name, way in _ways(problem, search, prefix, options.seed).items():
-                outcomes.append(_tried(name, way, problem, test, search, prefix))
+                try:
+                    outcomes.append(_tried(name, way, fits, search, prefix))
+                except Mistake:
+                    raise
+                except (AttributeError, ValueError, MemoryError) as error:
+                    teller.note(f"{name} is left out: {reason(error)}")
+                    continue
                 teller.aside(f"  {name}: {outcomes[-1].seconds:.1f} s")
         except KeyboardInterrupt:
             if not outcomes:
@@ -231,28 +241,30 @@ def _boosting_points(ranges: Ranges, seed: int) -> Iterator[Point]:
         yield {k: round(v) if k.endswith("max_leaf_nodes") else v for k, v in point.items()}
 
 
-def _tried(
-    name: str, way: Way | None, problem: Problem, test: Problem, search: Any, prefix: str
-) -> Outcome:
+def _tried(name: str, way: Way | None, fits: Fits, search: Any, prefix: str) -> Outcome:
     """Let one way search, and test what it has found."""
-    outcome, begun = Outcome(name), time.perf_counter()
+    outcome, task = Outcome(name), fits.task
     if way is None:
-        fit(search, problem, prefix)
+        begun = time.perf_counter()
+        fit(search, task.train, prefix)
+        outcome.seconds = time.perf_counter() - begun
         outcome.params, outcome.score = search.best_params_, float(search.best_score_)
         outcome.evaluations = len(search.cv_results_["params"])
         outcome.course = _course(search)
-        best: Any = search
-    else:
-        _evaluate(outcome, way, problem, search, begun)
-        best = clone(way.model).set_params(**outcome.params)
-        best.fit(problem.X, problem.y, **_weights(problem, way.prefix))
+        outcome.test = float(get_scorer(search.scoring)(search, task.test.X, task.test.y))
+        return outcome
+    fits.begin()
+    begun = time.perf_counter()
+    with suppress(Late):
+        _evaluate(outcome, way, fits, begun + search.time_budget)
     outcome.seconds = time.perf_counter() - begun
-    outcome.test = float(get_scorer(search.scoring)(best, test.X, test.y))
+    if outcome.evaluations:
+        fits.begin()
+        begun, best = time.perf_counter(), clone(way.model).set_params(**outcome.params)
+        with suppress(Late):  # this fit comes after the search, and may take as long
+            outcome.test = fits.ask("final", best, way.prefix, seconds=search.time_budget)
+        outcome.seconds += time.perf_counter() - begun
     return outcome
-
-
-def _weights(problem: Problem, prefix: str, rows: Any = slice(None)) -> dict[str, Any]:
-    return {} if problem.weights is None else {f"{prefix}sample_weight": problem.weights[rows]}
 
 
 def _course(search: Any) -> list[tuple[float, float]]:
@@ -266,20 +278,21 @@ def _course(search: Any) -> list[tuple[float, float]]:
     return course
 
 
-def _evaluate(outcome: Outcome, way: Way, problem: Problem, search: Any, begun: float) -> None:
-    """Evaluate points until the time is up; the first is evaluated in any case."""
-    groups = fit_params(problem, "").get("groups")
-    splits = list(search.cv.split(problem.X, problem.y, groups))
-    scorer = get_scorer(search.scoring)
+def _evaluate(outcome: Outcome, way: Way, fits: Fits, end: float) -> None:
+    """Evaluate points until there are no more, or the time is up.
+
+    A fit that is under way then has as long again as the longest before it; after that, it is Late.
+    """
+    begun, longest = time.perf_counter(), 0.0
     for point in way.points():
         model, scores = clone(way.model).set_params(**point), []
-        for train, held in splits:
-            if outcome.evaluations and time.perf_counter() - begun >= search.time_budget:
+        for fold in range(len(fits.task.splits)):
+            now = time.perf_counter()
+            if now >= end:
                 return
-            X, X_held = (_safe_indexing(problem.X, rows) for rows in (train, held))
-            model.fit(X, problem.y[train], **_weights(problem, way.prefix, train))
-            weighted = {} if problem.weights is None else {"sample_weight": problem.weights[held]}
-            scores.append(scorer(model, X_held, problem.y[held], **weighted))
+            more = end - now + longest
+            scores.append(fits.ask("fold", model, way.prefix, fold, seconds=more))
+            longest = max(longest, time.perf_counter() - now)
         way.tell(point, float(np.mean(scores)))
         outcome.see(point, float(np.mean(scores)), time.perf_counter() - begun)
 
@@ -304,12 +317,22 @@ def _result(outcomes: list[Outcome], options: Any, budget: float, stop: Any) -> 
 
 def _lines(outcomes: list[Outcome], search: Any, prefix: str) -> list[str]:
     rows = [
-        [one.name, f"{one.score:.4f}", f"{one.test:.4f}", f"{one.seconds:.1f}",
-         str(one.evaluations), params(one.params, prefix) or "as they are"]
+        [one.name, _digits(one.score), _digits(one.test), f"{one.seconds:.1f}",
+         str(one.evaluations), _found(one, prefix)]
         for one in outcomes
     ]  # fmt: skip
     head = ["", f"{search.scoring}, folds", "test rows", "seconds", "evaluations", "found"]
     return table(head, rows)
+
+
+def _digits(score: float) -> str:
+    return f"{score:.4f}" if np.isfinite(score) else "-"
+
+
+def _found(one: Outcome, prefix: str) -> str:
+    if not one.evaluations:
+        return "no point was evaluated in time"
+    return params(one.params, prefix) or "as they are"
 
 
 def _check_picture(path: str) -> None:

@@ -28,6 +28,9 @@ from .columns import CATEGORY, DATE, NUMBER, TEXT
 from .problem import Problem
 
 THEIRS = ("rbf", "linear", "poly", "sigmoid")  # kernels that SVC has; KernelSVC has the others
+LINEAR_STEPS = (
+    10_000  # of the solvers of linear models, whose defaults end with a warning too often
+)
 MANY_ROWS, LANDMARKS = 30_000, 2_000
 SCALERS = {"standard": StandardScaler, "minmax": MinMaxScaler, "maxabs": MaxAbsScaler,
            "robust": RobustScaler}  # fmt: skip
@@ -53,8 +56,10 @@ def _machine(problem: Problem, options: Any) -> Any:
         if model == "logistic" and not classes:
             raise Mistake("--model logistic is for classification; the task is regression.")
         made: dict[str, Any] = {
-            "linear": LinearSVC() if classes else LinearSVR(),
-            "logistic": LogisticRegression(max_iter=1000),
+            "linear": LinearSVC(max_iter=LINEAR_STEPS)
+            if classes
+            else LinearSVR(max_iter=LINEAR_STEPS),
+            "logistic": LogisticRegression(max_iter=LINEAR_STEPS),
             "ridge": RidgeClassifier() if classes else Ridge(),
         }
         return made[model]
@@ -159,9 +164,10 @@ def folds(problem: Problem, asked: int | None, seed: int) -> Any:
         classes, counts = np.unique(y, return_counts=True)
         rarest = int(counts.argmin())
         if counts[rarest] < 2:
+            numbers = " (--task regression takes them as numbers)" * (y.dtype.kind in "iuf")
             raise Mistake(
                 f"Class {str(classes[rarest])!r} has one row only; every class should have two or "
-                "more."
+                f"more{numbers}."
             )
         if problem.groups is None and counts[rarest] < most:
             most = int(counts[rarest])

@@ -44,7 +44,8 @@ examples:
   hypermargin compare wine.csv
   hypermargin compare wine.csv --time-budget 60 --picture compare.png
 
-A quarter of the rows is kept apart, to test on. Every search has the same time and the same folds.
+A quarter of the rows is kept apart, to test on. Every search has the same time and the same folds;
+a fit that goes on when the time is up is stopped. The fit on all rows after it may take as long.
 """
 
 
@@ -147,20 +148,20 @@ def _demo(to: Parser) -> None:
 
 def _above(least: int):
     def whole(text: str) -> int:
-        value = int(text)
-        if value <= least:
-            raise ValueError
-        return value
+        if not text.isdecimal() or int(text) <= least:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} should be a whole number of {least + 1} or more"
+            )
+        return int(text)
 
-    whole.__name__ = f"whole number above {least}"
     return whole
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r} should be a number of seconds above 0")
     return value
-
-
-_positive.__name__ = "number of seconds above 0"

@@ -11,6 +11,7 @@ from ..files import Mistake
 from ..files.models import Stored, read_model
 from ..files.writing import as_csv, check_outputs, write_text
 from ..search.calibrated import probabilities
+from .columns import is_missing
 from .problem import again
 from .telling import Teller
 
@@ -20,16 +21,10 @@ def run(options: Any) -> int:
     teller = Teller(options)
     check_outputs([options.out], options.overwrite)
     stored = read_model(options.model, options.allow_pickle)
-    X, y = again(stored.about["takes"], options.data)
-    model = stored.estimator
-    columns: dict[str, Any] = {"prediction": _asked(model.predict, X)}
-    if options.probabilities:
-        classes = _classes(model)
-        P = probabilities(model, stored.calibration, X)
-        columns |= {f"probability of {one}": p for one, p in zip(classes, P.T)}
-    if options.scores:
-        columns |= _outputs(model, X)
-    score = None if y is None else _score(stored, X, y)
+    X, y = again(stored.about["takes"], options.data, teller.note)
+    with teller.listening():
+        columns = _columns(stored, X, options)
+        score = None if y is None else _score(stored, X, y)
     if score is not None:
         teller.aside(f"{options.data}: {stored.about['score']} {score:.4f}")
     if options.json and not options.out:
@@ -43,6 +38,19 @@ def run(options: Any) -> int:
     else:
         print(text, end="")
     return 0
+
+
+def _columns(stored: Stored, X: Any, options: Any) -> dict[str, np.ndarray]:
+    """Return what was asked for, by the names of the columns to write."""
+    model = stored.estimator
+    columns = {"prediction": _asked(model.predict, X)}
+    if options.probabilities:
+        classes = _classes(model)
+        P = probabilities(model, stored.calibration, X)
+        columns |= {f"probability of {one}": p for one, p in zip(classes, P.T)}
+    if options.scores:
+        columns |= _outputs(model, X)
+    return columns
 
 
 def _asked(method: Any, X: Any) -> np.ndarray:
@@ -75,9 +83,13 @@ def _outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
 def _score(stored: Stored, X: Any, y: np.ndarray) -> float | None:
     """Return the score on rows whose targets are known, if it can be told from predictions."""
     scorer = get_scorer(stored.about["score"])
-    if stored.about["task"] == "classification":
-        y = y.astype(stored.estimator.classes_.dtype)
+    known = np.ones(len(y), dtype=bool) if y.dtype.kind not in "fO" else ~is_missing(y)
+    if not known.any():
+        return None
     try:
-        return float(scorer(stored.estimator, X, y))
+        y = y[known]
+        if stored.about["task"] == "classification":
+            y = y.astype(stored.estimator.classes_.dtype)
+        return float(scorer(stored.estimator, X[known], y))
     except (ValueError, TypeError, AttributeError):
         return None

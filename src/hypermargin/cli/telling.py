@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+from .._core.spelling import spelt_value
 from ..files.writing import plain
 
 
@@ -38,6 +39,7 @@ class Teller:
             warnings.simplefilter("always", UserWarning)
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             warnings.filterwarnings("ignore", category=FutureWarning)
+            warnings.filterwarnings("ignore", category=RuntimeWarning)  # of single operations
             yield
         for one in caught:
             self.note(" ".join(str(one.message).split()))
@@ -50,22 +52,22 @@ class Teller:
             print("\n".join(lines))
 
 
-def short(value: Any) -> str:
-    """Return a value in four digits."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words: 1 row, 2 rows."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def params(found: dict[str, Any], prefix: str = "") -> str:
     """Return hyperparameters as words, without the name of their step."""
-    return ", ".join(f"{k.removeprefix(prefix)} = {short(v)}" for k, v in found.items())
+    return ", ".join(f"{k.removeprefix(prefix)} = {spelt_value(v)}" for k, v in found.items())
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: the first column to the left, the others to the right."""
+    """Return the lines of a table: words, first and last, to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     return [
         "  ".join(
-            cell.ljust(width) if k == 0 else cell.rjust(width)
+            cell.ljust(width) if k in (0, len(head) - 1) else cell.rjust(width)
             for k, (cell, width) in enumerate(zip(row, widths))
         ).rstrip()
         for row in (head, *rows)

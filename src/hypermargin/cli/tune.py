@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer, get_scorer_names
 
@@ -18,11 +20,13 @@ from .._core.version import __version__
 from ..files import Mistake
 from ..files.machines import describe, machine_file
 from ..files.models import Stored, check_model_path, write_model
-from ..files.writing import beside, check_outputs, write_history, write_text
+from ..files.writing import check_outputs, write_history, write_text
+from ..report import page
+from ..search.estimate import Comparison
 from ..search.search import GradientSearchCV
 from .models import estimator, fit_params, folds, landmarks, machine_of
 from .problem import Problem, load
-from .telling import Teller, params
+from .telling import Teller, counted, params
 
 
 @dataclass
@@ -50,10 +54,12 @@ def run(options: Any) -> int:
         compared = None
         if not stop.pressed and not options.time_budget:  # one more evaluation
             compared = defaults(search, problem, prefix)
-    written = write(search, problem, options, teller)
-    result = _result(search, problem, options, seconds, written, stop)
-    result["defaults"] = compared
-    teller.result(result, _lines(search, result, prefix))
+    result = _result(search, problem, options, seconds, stop)
+    result["defaults"] = None if compared is None else str(compared)
+    try:
+        result["written"] = write(search, problem, options, teller, compared)
+    finally:  # a disk that is full takes nothing away from what was found
+        teller.result(result, _lines(search, result, prefix))
     return 130 if stop.pressed else 0
 
 
@@ -88,19 +94,29 @@ def score_of(problem: Problem, asked: str | None) -> str:
         return name
     if asked not in get_scorer_names():
         raise Mistake(f"--score {asked!r} is no score of scikit-learn, such as f1, roc_auc or r2.")
-    y = problem.y[:50] if not problem.is_classification else _two_of_each(problem.y)
-    scorer = get_scorer(asked)
-    try:  # scores of probabilities and of areas say themselves what they cannot be told of
-        if getattr(scorer, "_response_method", None) == "predict":
-            scorer._score_func(y, y, **scorer._kwargs)
-    except (ValueError, TypeError) as error:
-        reason = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
-        raise Mistake(f"--score {asked} does not suit this {problem.task}: {reason}.") from None
+    try:
+        _try_score(get_scorer(asked), problem)
+    except (ValueError, TypeError, AttributeError) as error:
+        why = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
+        if "pos_label" in why:
+            some = " and ".join(repr(str(one)) for one in np.unique(problem.y)[:2])
+            why = f"it wants classes that are called 0 and 1, the target has {some}"
+        raise Mistake(f"--score {asked} does not suit this {problem.task}: {why}.") from None
     return asked
 
 
-def _two_of_each(y: np.ndarray) -> np.ndarray:
-    return np.repeat(np.unique(y), 2)
+def _try_score(scorer: Any, problem: Problem) -> None:
+    """Score something that knows the targets, or their shares, so that mistakes show at once."""
+    if not problem.is_classification:
+        y = problem.y[:50]
+        scorer._score_func(y, y, **scorer._kwargs)
+        return
+    y = np.repeat(np.unique(problem.y), 2)
+    if scorer._response_method == "predict":
+        scorer._score_func(y, y, **scorer._kwargs)
+    else:
+        X = np.zeros((len(y), 1))
+        scorer(DummyClassifier().fit(X, y), X, y)
 
 
 def fit(search: Any, problem: Problem, prefix: str) -> None:
@@ -108,7 +124,14 @@ def fit(search: Any, problem: Problem, prefix: str) -> None:
     try:
         search.fit(problem.X, problem.y, **fit_params(problem, prefix))
     except (ValueError, TypeError, NotFittedError) as error:
-        raise Mistake(" ".join(str(error).split())) from error
+        raise Mistake(reason(error)) from error
+
+
+def reason(error: Exception) -> str:
+    """Return what an error says in one line; of fits that failed, what the last of them said."""
+    lines = str(error).split("\n")
+    failed = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
+    return failed[-1].partition(": ")[2] if failed else " ".join(str(error).split())
 
 
 def expected(search: Any) -> dict[str, float] | None:
@@ -120,10 +143,10 @@ def expected(search: Any) -> dict[str, float] | None:
     return {name: float(getattr(found, name)) for name in ("score", "low", "high", "level")}
 
 
-def defaults(search: Any, problem: Problem, prefix: str) -> str | None:
-    """Return a sentence on the model's default parameters, where they can be compared with."""
+def defaults(search: Any, problem: Problem, prefix: str) -> Comparison | None:
+    """Compare with the model's default parameters, where that can be done."""
     try:
-        return str(search.compare_default(problem.X, problem.y, **fit_params(problem, prefix)))
+        return search.compare_default(problem.X, problem.y, **fit_params(problem, prefix))
     except (AttributeError, ValueError):
         return None
 
@@ -151,7 +174,8 @@ def interruptible() -> Iterator[Stop]:
 def introduction(problem: Problem, options: Any, search: Any) -> list[str]:
     """Return what is known before the search begins."""
     n_rows, n_features = problem.X.shape
-    lines = [f"{options.data}: {n_rows} rows, {n_features} features, {problem.task}"]
+    size = f"{counted(n_rows, 'row')}, {counted(n_features, 'feature')}"
+    lines = [f"{options.data}: {size}, {problem.task}"]
     return lines + [f"guessed: {guess}" for guess in problem.guessed]
 
 
@@ -176,7 +200,9 @@ def _check_exports(model: Any, options: Any) -> None:
             )
 
 
-def write(search: Any, problem: Problem, options: Any, teller: Teller) -> dict[str, str]:
+def write(
+    search: Any, problem: Problem, options: Any, teller: Teller, compared: Comparison | None
+) -> dict[str, str]:
     """Write the files that were asked for; return what was written where."""
     written: dict[str, str] = {}
     if options.out:
@@ -196,8 +222,7 @@ def write(search: Any, problem: Problem, options: Any, teller: Teller) -> dict[s
         write_history(options.history, search.history_)
         written["history"] = options.history
     if options.report:
-        with beside(options.report) as place:
-            search.report(place, overwrite=True)
+        write_text(options.report, page(search, compared, search._warned))
         written["report"] = options.report
     return written
 
@@ -218,12 +243,14 @@ def _export(model: Any, problem: Problem, program: str, path: str, teller: Telle
 
 
 def _result(
-    search: Any, problem: Problem, options: Any, seconds: float, written: dict, stop: Stop
+    search: Any, problem: Problem, options: Any, seconds: float, stop: Stop
 ) -> dict[str, Any]:
     best, results = search.best_index_, search.cv_results_
     scores = [results[f"split{k}_test_score"][best] for k in range(search.n_splits_)]
     spread = float(np.std(scores) / np.sqrt(max(len(scores) - 1, 1)))
-    on_all = sum(step["gradient"] is not None for step in search.history_)
+    # the one evaluation of a search whose time is up has a score, but no gradient
+    looks = sum(step["gradient"] is None and np.isnan(step["score"]) for step in search.history_)
+    on_all = sum(n == problem.X.shape[0] for n in results["n_samples"])
     return {
         "data": str(options.data),
         "rows": int(problem.X.shape[0]),
@@ -235,10 +262,11 @@ def _result(
         "score": {"name": search.scoring, "mean": search.best_score_, "standard_error": spread},
         "expected": expected(search),
         "evaluations": on_all,
-        "looks": len(search.history_) - on_all,
+        "evaluations_on_fewer_rows": len(search.history_) - looks - on_all,
+        "looks": looks,
         "seconds": seconds,
         "interrupted": stop.pressed,
-        "written": written,
+        "written": {},
     }
 
 
@@ -258,8 +286,9 @@ def _lines(search: Any, result: dict[str, Any], prefix: str) -> list[str]:
     if result["defaults"] is not None:
         lines.append(f"defaults {result['defaults']}")
     lines.append(
-        f"time     {result['seconds']:.1f} s, {result['evaluations']} evaluations on all rows and "
-        f"{result['looks']} looks" + (", interrupted" if result["interrupted"] else "")
+        f"time     {result['seconds']:.1f} s, {counted(result['evaluations'], 'evaluation')} on "
+        f"all rows, {result['evaluations_on_fewer_rows']} on fewer, {result['looks']} looks"
+        + (", interrupted" if result["interrupted"] else "")
     )
     lines += [f"written  {path} ({what})" for what, path in result["written"].items()]
     return lines

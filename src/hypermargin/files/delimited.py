@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from .mistake import Mistake
-from .opening import beginning, refuse_binary, text_lines
-from .table import Table
+from .opening import beginning, cannot_be_read, refuse_binary, text_lines
+from .table import Table, distinct
 
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars", " ": "blanks"}
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "?"])
@@ -65,7 +65,7 @@ def _layout(path: str | Path, header: bool | None) -> tuple[Layout, list[str]]:
     if not start.strip():
         raise Mistake(f"{path} is empty.")
     with _text(path) as lines:
-        sample = [line for line in islice(lines, LINES_SEEN) if line.strip()]
+        sample = list(islice((line for line in lines if line.strip()), LINES_SEEN))
         separator, rows = _separated(sample)
     cells = [cell.strip() for row in rows for cell in row]
     comma = separator in ";\t|" and any(map(DECIMAL_COMMA.fullmatch, cells))
@@ -82,19 +82,21 @@ def _layout(path: str | Path, header: bool | None) -> tuple[Layout, list[str]]:
 def _separated(sample: list[str]) -> tuple[str, Rows]:
     """Return the separator that cuts most lines into equally many fields, and the most.
 
-    Blanks must cut all of them so, as there are blanks in words.  Where nothing does, there is one
-    column.
+    Blanks must cut all of them so, and nothing else may, as there are blanks between words.  Where
+    nothing does, there is one column.
     """
     found: dict[str, Rows] = {}
     for separator in SEPARATORS:
         try:
             found[separator] = list(_cut(sample, separator))
         except csv.Error:  # a quote that is left open, maybe by the end of the sample
-            found[separator] = list(_cut(sample, separator, strict=False))[:-1]
+            rows = list(_cut(sample, separator, strict=False))
+            found[separator] = rows[:-1] or rows
     widths = {s: Counter(map(len, rows)).most_common(1)[0] for s, rows in found.items() if rows}
     many = {s: (count / len(found[s]), width) for s, (width, count) in widths.items() if width > 1}
-    if " " in many and many[" "][0] < 1:
-        del many[" "]
+    shares = {separator: share for separator, (share, _) in many.items()}
+    if shares.pop(" ", 0) < 1 or 1 in shares.values():
+        many.pop(" ", None)
     best = max(many, key=lambda separator: many[separator], default=",")
     return best, found[best]
 
@@ -110,12 +112,25 @@ def _splitter(lines: Iterable[str], separator: str, strict: bool = True) -> Any:
 
 
 def _has_header(rows: Rows, comma: bool) -> bool:
-    """Whether the first row has names: no numbers, none twice, none that its column has again."""
+    """Whether the first row has names: no numbers, none twice, none that its column has again.
+
+    A word above numbers is a name in any case, so that names twice are told, not taken for data.
+    """
     first, rest = rows[0], rows[1:]
-    if any(_is_number(cell, comma) for cell in first) or len(set(first)) < len(first):
+    if any(_is_number(cell, comma) for cell in first):
         return False
-    below = zip(*rest) if len({len(row) for row in rows}) == 1 else iter(())
-    return not any(name in column for name, column in zip(first, below))
+    below = list(zip(*rest)) if len({len(row) for row in rows}) == 1 else []
+    if any(map(_is_name_of_numbers, first, below, [comma] * len(below))):
+        return True
+    names = [name for name in first if name]
+    if len(set(names)) < len(names):
+        return False
+    return not any(name and name in column for name, column in zip(first, below))
+
+
+def _is_name_of_numbers(cell: str, below: Sequence[str], comma: bool) -> bool:
+    numbers = _numbers(below, comma)
+    return not _is_missing(cell) and numbers is not None and not bool(np.isnan(numbers).all())
 
 
 def _is_number(cell: str, comma: bool) -> bool:
@@ -139,6 +154,8 @@ def _text(path: str | Path) -> Iterator[Iterable[str]]:
         raise Mistake(f"{path} is not UTF-8 text; save it as that.") from None
     except (EOFError, zlib.error):
         raise Mistake(f"{path} is truncated: it ends in the middle.") from None
+    except OSError as error:
+        raise cannot_be_read(path, error) from None
     finally:
         csv.field_size_limit(limit)
 
@@ -163,14 +180,15 @@ class _Reader:
         reader = _splitter(lines, self.layout.separator)
         rows = ((reader.line_num, row) for row in reader if row)
         _, first = next(rows)
-        names = _names(self.path, first) if self.layout.header else _numbered(len(first))
+        names = distinct(self.path, first) if self.layout.header else _numbered(len(first))
         parts: list[list[np.ndarray]] = [[] for _ in names]
         pending: Rows = [] if self.layout.header else [first]
         most = max(1, CELLS // len(names))
         for line, row in rows:
             if len(row) != len(names):
                 raise Mistake(
-                    f"{self.path}, line {line}: {len(row)} fields where {len(names)} were expected."
+                    f"{self.path}, line {line}: {_fields(len(row))}; the first line has "
+                    f"{len(names)}."
                 )
             pending.append(row)
             if len(pending) >= most:
@@ -191,7 +209,14 @@ class _Reader:
                 if any(part.dtype != object for part in before):
                     self.changed.add(name)
                 self.text.add(name)
-            before.append(_words(cells) if values is None else values)
+            before.append(self._words(cells) if values is None else values)
+
+    def _words(self, cells: Sequence[str]) -> np.ndarray:
+        if "\0" in "".join(cells):
+            refuse_binary(self.path, b"\0")
+        words = np.empty(len(cells), dtype=object)
+        words[:] = [None if _is_missing(cell) else cell for cell in cells]
+        return words
 
 
 def _numbers(cells: Sequence[str], comma: bool) -> np.ndarray | None:
@@ -203,24 +228,18 @@ def _numbers(cells: Sequence[str], comma: bool) -> np.ndarray | None:
     except ValueError:
         pass
     try:
-        filled = ("nan" if cell.strip().lower() in MISSING else cell for cell in cells)
+        filled = ("nan" if _is_missing(cell) else cell for cell in cells)
         return np.fromiter(map(float, filled), float, len(cells))
     except ValueError:
         return None
 
 
-def _words(cells: Sequence[str]) -> np.ndarray:
-    words = np.empty(len(cells), dtype=object)
-    words[:] = [None if cell.strip().lower() in MISSING else cell for cell in cells]
-    return words
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in MISSING
 
 
-def _names(path: str | Path, first: list[str]) -> list[str]:
-    names = [name.strip() for name in first]
-    twice = [name for name, times in Counter(names).items() if times > 1 and name]
-    if twice:
-        raise Mistake(f"{path} has more than one column {twice[0]!r}; names should differ.")
-    return [name or f"column {k}" for k, name in enumerate(names, start=1)]
+def _fields(number: int) -> str:
+    return f"{number} field{'s' * (number != 1)}"
 
 
 def _numbered(n: int) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, csr_matrix
 
 from ..criteria.probability import Calibration
 from ..estimators.kernel import KernelSVC, KernelSVR
@@ -21,7 +22,7 @@ from .writing import beside
 FORMAT = "hypermargin model 1"
 # what our models hold beside what skops knows and trusts by itself
 TYPES = (KernelSVC, KernelSVR, LinearClassifier, LinearRegressor, Calibration, np.dtype,
-         *OBJECTS, *KERNELS.values())  # fmt: skip
+         csr_matrix, csr_array, *OBJECTS, *KERNELS.values())  # fmt: skip
 
 
 @dataclass

@@ -13,6 +13,7 @@ from .svmlight import read_svmlight
 from .table import Matrix, Table
 
 FEATURE = re.compile(rb"\s(?:qid|\d+):\S+")  # of a line of LIBSVM text, after its label
+LINE = re.compile(rb"\A[-+.\de]+(?:\s+(?:qid|\d+):[-+.\de]+)+\Z")  # a whole one, no CSV
 NAMED = {".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".csv": "delimited",
          ".tsv": "delimited", ".tab": "delimited"}  # fmt: skip
 
@@ -33,7 +34,7 @@ def read(
     header : bool, default=None
         Whether the first line of a CSV has names; None finds out.
     text : iterable of str, default=()
-        Columns of a CSV that are text, whatever is in them.
+        Columns that are text: of a CSV whatever is in them, of a Parquet file whole numbers.
     zero_based : bool, default=None
         Whether features of LIBSVM text are counted from 0; None finds out.
 
@@ -55,7 +56,7 @@ def read(
     """
     kind = kind_of(path)
     if kind == "parquet":
-        return read_parquet(path)
+        return read_parquet(path, text)
     if kind == "npz":
         return read_npz(path)
     if kind == "libsvm":
@@ -72,10 +73,11 @@ def kind_of(path: str | Path) -> str:
         return "npz"
     name = Path(path).name.lower().removesuffix(".gz").removesuffix(".bz2")
     by_name = NAMED.get(Path(name).suffix)
-    if by_name is not None:
-        return by_name
     lines = [line for line in start.removeprefix(MARK).splitlines() if _body(line)]
-    return "libsvm" if lines and FEATURE.search(_body(lines[0])) else "delimited"
+    features = LINE if by_name == "delimited" else FEATURE
+    if by_name != "libsvm" and lines and features.search(_body(lines[0])):
+        return "libsvm"
+    return by_name or "delimited"
 
 
 def _body(line: bytes) -> bytes:

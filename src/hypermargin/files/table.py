@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from .mistake import Mistake
 
 
 @dataclass
@@ -43,3 +48,12 @@ class Matrix:
     def n_rows(self) -> int:
         """The number of rows."""
         return int(self.X.shape[0])
+
+
+def distinct(path: str | Path, found: Sequence[str]) -> list[str]:
+    """Return the names of columns, a number for those that have none; refuse a name twice."""
+    names = [name.strip() for name in found]
+    twice = [name for name, times in Counter(names).items() if times > 1 and name]
+    if twice:
+        raise Mistake(f"{path} has more than one column {twice[0]!r}; names should differ.")
+    return [name or f"column {k}" for k, name in enumerate(names, start=1)]

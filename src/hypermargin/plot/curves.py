@@ -254,6 +254,9 @@ class SearchesDisplay(Display):
         -------
         display : SearchesDisplay
         """
+        if not isinstance(searches, Mapping):
+            kind = type(searches).__name__
+            raise TypeError(f"searches={kind}(...) must be a dict of fitted searches by name.")
         if not searches:
             raise ValueError("searches={} is empty; give at least one fitted search by its name.")
         curves, labels = {}, set()

@@ -95,6 +95,10 @@ class PathDisplay(Display):
         display : PathDisplay
         """
         names = tuned(fitted(search))
+        if x is not None and x == y:
+            raise ValueError(f"x={x!r} and y={y!r} are the same; give two different names.")
+        if data is not None:
+            _check_data(search, data)
         chosen = [check_name(search, name) for name in (x, y) if name is not None]
         chosen += [name for name in names if name not in chosen][: 2 - len(chosen)]
         if len(chosen) < 2:
@@ -192,6 +196,15 @@ def _surface(points: np.ndarray, values: np.ndarray) -> tuple | None:
     mesh = np.stack(np.meshgrid(scale[0](x), scale[1](y)), axis=-1).reshape(-1, 2) / spread
     found = smooth(mesh).reshape(len(y), len(x))
     return x, y, np.clip(found, values.min(), values.max())  # splines may overshoot
+
+
+def _check_data(search: Any, data: Any) -> None:
+    """Refuse data that are not those of the search, as far as their size tells."""
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        raise ValueError("data must be a tuple of X and y, as they were given to fit.")
+    here, there = len(data[1]), int(np.max(search.cv_results_["n_samples"]))
+    if here != there:
+        raise ValueError(f"data has {here} rows; the search was fitted on {there}.")
 
 
 def _evaluated(search: Any, names: tuple[str, str], points: np.ndarray, data: tuple) -> tuple:

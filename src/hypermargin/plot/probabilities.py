@@ -83,7 +83,7 @@ class ThresholdDisplay(Display):
         found = best_outputs(search)
         if len(found.classes) != 2:
             raise ValueError(f"thresholds are for two classes; y has {len(found.classes)}.")
-        if costs is not None and (len(costs) != 2 or min(costs) < 0):
+        if costs is not None and (np.shape(costs) != (2,) or min(costs) < 0):
             raise ValueError(f"costs={costs!r} must be two numbers from 0 on.")
         decision, weight, y = found.decisions[:, 0], found.weight, found.y
         order = np.argsort(-decision, kind="stable")

@@ -26,8 +26,11 @@ def flat(params: Mapping[str, Any]) -> dict[str, float]:
 
 
 def fitted(search: Any) -> Any:
-    """Return a search that has been fitted, or say that it has not."""
+    """Return a search that has been fitted, or say that it has not, or is another one."""
     check_is_fitted(search, "cv_results_")
+    if not hasattr(search, "history_"):
+        kind = type(search).__name__
+        raise ValueError(f"search={kind}(...) has no history_; give a fitted GradientSearchCV.")
     return search
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.spelling import spelt_value
 from ..plot.reading import expected, flat, leading, score_name
 from .pictures import Picture, pictures
 from .writing import MARK
@@ -112,14 +114,10 @@ def _section(title: str, content: str) -> str:
     return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
 
 
-def _value(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
-
-
 def _point(params: dict[str, Any]) -> str:
     numbers = flat(params)
     others = {name: value for name, value in params.items() if not flat({name: value})}
-    items = [f"{name} = {_value(value)}" for name, value in {**others, **numbers}.items()]
+    items = [f"{name} = {spelt_value(value)}" for name, value in {**others, **numbers}.items()]
     more = f" and {len(items) - 8} more" if len(items) > 8 else ""
     return ", ".join(items[:8]) + more
 
@@ -172,7 +170,8 @@ def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _table(search: Any) -> str:
     results, name = search.cv_results_, leading(search)
-    order = np.argsort(results[f"rank_test_{name}"], kind="stable")[:ROWS]
+    # of equals, the search takes the one of the least loss
+    order = np.lexsort((results["objective"], results[f"rank_test_{name}"]))[:ROWS]
     columns = list(dict.fromkeys(key for k in order for key in results["params"][k]))
     columns = columns[:8]
     rows = [
@@ -189,7 +188,7 @@ def _table(search: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = _value(value)
+    text = spelt_value(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
@@ -221,13 +220,16 @@ def _python(search: Any) -> str:
         if type(value).__module__.partition(".")[0] in ("sklearn", "hypermargin"):
             classes.add(type(value))
     imports = sorted(f"from {_module(kind)} import {kind.__name__}" for kind in classes)
-    made = " ".join(repr(search).split())
+    made = " ".join(search.__repr__(N_CHAR_MAX=sys.maxsize).split())  # nothing is left out
+    given = {name: name.rpartition("__")[2] for name in search._given_to_fit}
+    names = ["X", "y", *dict.fromkeys(given.values())]
+    more = "".join(f", {name}={value}" for name, value in given.items())
     return "\n".join(
         [
             "; ".join(imports),
-            "# X and y are your data",
+            f"# {', '.join(names[:-1])} and {names[-1]} are your data",
             f"search = {made}",
-            "search.fit(X, y)",
+            f"search.fit(X, y{more})",
             f"search.best_params_  # {_point(search.best_params_)}",
         ]
     )

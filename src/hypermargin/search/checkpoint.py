@@ -35,10 +35,10 @@ except ImportError:  # on Windows
 
 T = TypeVar("T")
 
-FORMAT = 1
+FORMAT = 2
 MARK = {"hypermargin": "checkpoint", "format": FORMAT}
 BEGINNING = b'{"hypermargin": "checkpoint", '  # of every such file
-ENCODER = json.JSONEncoder(allow_nan=False)
+ENCODER = json.JSONEncoder(allow_nan=False, check_circular=False)
 SAME_POINT = 1e-9  # relative difference of points that are the same, but for rounding
 
 

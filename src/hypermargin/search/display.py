@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from .._core.spelling import spelt_value
 from .records import Record
 
 EVERY = 0.1  # seconds between two drawings of a line
@@ -117,12 +118,12 @@ class Live(Printed):
         now = time.perf_counter()
         if now - self._last >= EVERY:
             self._last = now
-            self.draw(line_of(told, told["stage"]))
+            self.show(told, told["stage"])
 
     @harmless
     def stage(self, told: Mapping[str, Any], stage: str) -> None:
         if stage:
-            self.draw(line_of(told, stage))
+            self.show(told, stage)
 
     def close(self) -> None:
         if not self._closed:
@@ -131,8 +132,9 @@ class Live(Printed):
             with suppress(Exception):
                 self.end()
 
-    def draw(self, line: str) -> None:
+    def show(self, told: Mapping[str, Any], stage: str) -> None:
         """Write the line in the place of the last one."""
+        line = line_of(told, stage)
         room = max(20, shutil.get_terminal_size().columns - 1)
         line = line if len(line) <= room else line[: room - 3] + "..."
         self.stream.write("\r" + line.ljust(min(room, self._width)))
@@ -155,7 +157,7 @@ class Live(Printed):
 
 
 class Rich(Live):
-    """The same with a clock that goes on while nothing else does."""
+    """The same with times that go on while nothing else does."""
 
     def __init__(self, stream: TextIO):
         from rich.console import Console
@@ -163,11 +165,10 @@ class Rich(Live):
         from rich.text import Text
 
         super().__init__(stream)
-        begun, self.line = time.perf_counter(), ""
+        self._shown: tuple[dict[str, Any], str, float] | None = None
 
         def text() -> Any:
-            passed = f"{time.perf_counter() - begun:4.0f} s  "
-            return Text(passed + self.line, no_wrap=True, overflow="ellipsis")
+            return Text(self._line(), no_wrap=True, overflow="ellipsis")
 
         self.live = RichLive(
             console=Console(file=stream), refresh_per_second=1.0 / TICK, transient=True,
@@ -175,8 +176,16 @@ class Rich(Live):
         )  # fmt: skip
         self.live.start()
 
-    def draw(self, line: str) -> None:
-        self.line = line
+    def show(self, told: Mapping[str, Any], stage: str) -> None:
+        self._shown = dict(told), stage, time.perf_counter()
+
+    def _line(self) -> str:
+        if self._shown is None:
+            return ""
+        told, stage, then = self._shown
+        since, left = time.perf_counter() - then, told["seconds_left"]
+        left = None if left is None else left - since
+        return line_of({**told, "seconds": told["seconds"] + since, "seconds_left": left}, stage)
 
     def clear(self) -> None:
         pass  # rich prints above its line
@@ -220,14 +229,15 @@ def line_of(told: Mapping[str, Any], stage: str) -> str:
 
 
 def evaluations(count: int) -> str:
+    """Return a number of evaluations in words."""
     return f"{count} evaluation" if count == 1 else f"{count} evaluations"
 
 
 def times(told: Mapping[str, Any]) -> list[str]:
-    """Return the time spent, and that left if it can be told."""
+    """Return the time spent, and that left if it can be told: one that is over was wrong."""
     left = told["seconds_left"]
     spent = in_seconds(told["seconds"])
-    return [spent] if left is None else [spent, f"about {in_seconds(left)} left"]
+    return [spent] if left is None or left <= 0.0 else [spent, f"about {in_seconds(left)} left"]
 
 
 def best_of(told: Mapping[str, Any]) -> list[str]:
@@ -240,10 +250,7 @@ def best_of(told: Mapping[str, Any]) -> list[str]:
 
 def spelt(params: Mapping[str, Any] | None) -> str:
     """Return hyperparameters as a line has them."""
-    return ", ".join(
-        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in (params or {}).items()
-    )
+    return ", ".join(f"{name}={spelt_value(value)}" for name, value in (params or {}).items())
 
 
 def in_seconds(seconds: float) -> str:

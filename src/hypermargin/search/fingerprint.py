@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from types import CodeType
 from typing import Any
 from zlib import crc32
 
@@ -21,6 +24,7 @@ FREE = (
     "checkpoint",
 )  # fmt: skip
 ELSEWHERE = "cv", "space", "param_grid", "refit"  # are told in other words
+DEEP = 8  # objects within objects that are looked at
 SHORT_VALUE = 60  # characters of a value that a sentence can hold
 
 
@@ -46,7 +50,7 @@ def fingerprint(asked: Any, space: Any, splits: Sequence[Split], scoring: Scorin
 
 def digest(value: Any) -> str:
     """Return some letters that stand for data."""
-    found = hashlib.sha256()  # has instructions of its own in most processors
+    found = 0  # other data are to be noticed, nobody is to be kept from making them: crc32 will do
     if isinstance(value, list) and all(isinstance(one, np.ndarray) for one in value):
         parts: list[Any] = value
     elif sparse.issparse(value) and value.format in ("csr", "csc"):
@@ -55,11 +59,11 @@ def digest(value: Any) -> str:
         parts = [value]
     for part in parts:
         if isinstance(part, np.ndarray) and not part.dtype.hasobject:
-            found.update(f"{part.shape} {part.dtype.str} ".encode())
-            found.update(np.ascontiguousarray(part).view(np.uint8).data)
+            found = crc32(f"{part.shape} {part.dtype.str} ".encode(), found)
+            found = crc32(np.ascontiguousarray(part).view(np.uint8).data, found)
         else:
-            found.update(joblib.hash(part).encode())
-    return found.hexdigest()[:24]
+            found = crc32(joblib.hash(part).encode(), found)
+    return f"{found:08x}"
 
 
 def described(value: Any, depth: int = 0) -> Any:
@@ -76,22 +80,45 @@ def described(value: Any, depth: int = 0) -> Any:
         return digest(value)
     if isinstance(value, type):
         return value.__qualname__
-    if hasattr(value, "__code__"):  # a function: where it is, and what it does
-        return f"{value.__qualname__} {digest(np.frombuffer(value.__code__.co_code, np.uint8))}"
+    if hasattr(value, "__code__"):
+        return _function(value, depth)
     if isinstance(value, (np.random.RandomState, np.random.Generator)):
         return type(value).__name__
     return _object(value, depth)
+
+
+def _function(value: Any, depth: int) -> str:
+    """Describe a function by its name, what it does, and the values that it was made with."""
+    held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
+    for cell in value.__closure__ or ():
+        with suppress(ValueError):  # of a name that has no value yet
+            held.append(cell.cell_contents)
+    made_with = [] if depth > DEEP else [described(one, depth + 1) for one in held]
+    words = json.dumps([_steps(value.__code__), made_with]).encode()
+    return f"{value.__qualname__} {digest(np.frombuffer(words, np.uint8))}"
+
+
+def _steps(code: CodeType) -> list[Any]:
+    """Return what code does; sets are sorted, as every process has an order of its own."""
+    values = [
+        _steps(one) if isinstance(one, CodeType)
+        else sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one)
+        for one in code.co_consts
+    ]  # fmt: skip
+    return [code.co_code.hex(), *code.co_names, *values]
 
 
 def _object(value: Any, depth: int) -> dict[str, Any]:
     """Describe an object by its class and what it holds."""
     if hasattr(value, "get_params"):
         held = value.get_params(deep=False)
+    elif isinstance(value, partial):
+        held = {"func": value.func, "args": value.args, "keywords": value.keywords}
     elif hasattr(value, "dist") and hasattr(value, "kwds"):  # a frozen distribution
         held = {"dist": value.dist.name, "args": value.args, "kwds": value.kwds}
     else:
         held = getattr(value, "__dict__", {})
-    parts = {} if depth > 8 else {n: described(v, depth + 1) for n, v in held.items()}
+    parts = {} if depth > DEEP else {n: described(v, depth + 1) for n, v in held.items()}
     return {"class": type(value).__qualname__, **parts}
 
 

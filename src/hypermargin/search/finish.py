@@ -169,6 +169,8 @@ def calibrate(
     prepared, evaluation = run.prepared, record.outputs
     if prepared is None or evaluation is None or prepared.targets.classes is None:
         return None, None
+    if prepared.sample is not None:  # of rows in many places only some outputs are here
+        return None, None
     if prepared.model.own_methods:  # its outputs may be others than those of the folds
         return None, None
     machine = read_model(fitted).machine

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from .._core.budget import Effort, Workers, cached
 from .._core.space import Hyperparameter, Params, Space, same
+from ..adapters.blocks import check_here
 from ..adapters.folds import draw_folds
 from ..adapters.input import canonical, check_threshold
 from ..adapters.model import Model, read_model
@@ -122,6 +123,7 @@ class CrossValidationLoss:
         model = one.model
         if rank is not None:
             check_landmarks(model, rank, True)
+        check_here({"X": X, "y": y, "sample_weight": sample_weight})
         X, y = indexable(X, y)
         X = canonical(X)
         splits = draw_folds(check_cv(cv, y, classifier=is_classifier(estimator)), X, y, {})

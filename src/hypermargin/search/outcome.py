@@ -23,7 +23,7 @@ from ..adapters.scaling import with_params
 from ..methods.objective import Objective
 from ..methods.relevance import relevance
 from .calibrated import Calibrated
-from .display import in_seconds, spelt
+from .display import evaluations, in_seconds, spelt
 from .finish import calibrate, fit_best
 from .log import Log, Run
 from .records import Record, Selection
@@ -171,7 +171,7 @@ class Outcome(Calibrated, Shown):
             took += f", refit {in_seconds(self.refit_time_)}"
         return [
             best,
-            f"{n_all} evaluations on {n_rows} rows, {fewer} on fewer, {looks} rough looks",
+            f"{evaluations(n_all)} on {n_rows} rows, {fewer} on fewer, {looks} rough looks",
             took,
             f"the search {log.ending}",
         ]

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import config_context
@@ -39,6 +39,8 @@ from .outside import Given, leading_scorer, listen
 @dataclass
 class Scoring:
     """How the points of a search are scored."""
+
+    travels: ClassVar[bool] = True  # whether its rows may be sent to other processes
 
     scorer: Any
     X: Any

@@ -403,7 +403,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         try:
             tasks = Tasks(self, scoring.X, scoring.y, params, progress)
             self.progress_ = progress.told
-            with path_of(self, plans) as path, opened(path, parts) as saved:
+            with path_of(self, plans, scoring) as path, opened(path, parts) as saved:
                 leading = self._leading_metric(scoring.scorer)
                 yield Log(scoring, leading, selection, saved, tasks)
             tasks.root.end()
@@ -428,7 +428,7 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         with one_blas_thread():
             budget, seconds = run(asked, plans, weight, splits, log)
         best = self._publish(log, scoring.scorer, metric, len(splits))
-        self.seconds_ = seconds
+        self.seconds_ = dict(seconds)  # the clock goes on in the refit
         tasks.end_search()
         try:
             if self.refit:

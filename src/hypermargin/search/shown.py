@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.warn import heard
-from ..plot.reading import flat, is_log, leading
+from ..plot.reading import best_params, flat, is_log, leading
 from ..report import page, write
 from .estimated import Estimated
 
 
 def keeping_warnings(fit: Callable) -> Callable:
-    """Return a `fit` that also keeps what it has warned of, for the report."""
+    """Return a `fit` that keeps, for the report, what it was given and has warned of."""
 
     @wraps(fit)
     def kept(search: Any, *args: Any, **kwargs: Any) -> Any:
@@ -27,6 +27,8 @@ def keeping_warnings(fit: Callable) -> Callable:
                 return fit(search, *args, **kwargs)
             finally:
                 search._warned = messages
+                given = {name for name, value in kwargs.items() if value is not None}
+                search._given_to_fit = sorted(given - {"X", "y"})
 
     return kept
 
@@ -35,6 +37,7 @@ class Shown(Estimated):
     """A search that can be looked at."""
 
     _warned: list[str]
+    _given_to_fit: list[str]
 
     def report(
         self,
@@ -79,6 +82,7 @@ class Shown(Estimated):
         'report.html'
         """
         check_is_fitted(self, "cv_results_")
+        best_params(self)  # says so if there is none
         comparison = None if X is None else self.compare_default(X, y, **params)
         return write(path, page(self, comparison, self._warned), overwrite)
 
