@@ -49,7 +49,7 @@ def run(quick: bool) -> dict[str, Any]:
         "gamma": gamma.tolist(),
         "smooth": smooth_loss(model, X, y, cv, points).reshape(size, size).tolist(),
         "hard": hard_error(model, X, y, cv, points).reshape(size, size).tolist(),
-        "looks": [place(row["params"]) for row in search.history_ if row["gradient"] is None],
+        "looks": [place(row["params"]) for row in search.history_ if row["look"]],
         "descents": descents(search.history_),
         "best": place(search.best_params_),
         "picture": str((QUICK_PICTURE if quick else PICTURE).relative_to(ROOT)),
@@ -60,7 +60,7 @@ def run(quick: bool) -> dict[str, Any]:
 
 def descents(history: list[dict[str, Any]]) -> list[list[list[float]]]:
     """Return the points of every descent; one begins where a look has been."""
-    looks = [row["params"] for row in history if row["gradient"] is None]
+    looks = [row["params"] for row in history if row["look"]]
     paths: list[list[list[float]]] = []
     for row in history:
         if row["gradient"] is not None:

@@ -248,8 +248,7 @@ def _result(
     best, results = search.best_index_, search.cv_results_
     scores = [results[f"split{k}_test_score"][best] for k in range(search.n_splits_)]
     spread = float(np.std(scores) / np.sqrt(max(len(scores) - 1, 1)))
-    # the one evaluation of a search whose time is up has a score, but no gradient
-    looks = sum(step["gradient"] is None and np.isnan(step["score"]) for step in search.history_)
+    looks = sum(step["look"] for step in search.history_)
     on_all = sum(n == problem.X.shape[0] for n in results["n_samples"])
     return {
         "data": str(options.data),

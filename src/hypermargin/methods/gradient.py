@@ -139,7 +139,9 @@ class Descent(Method):
         for rows in more:
             if rows is None:
                 objective.expect(level, schedule.mostly)
-            coarse, level = level, objective.on(rows, level.state, work)
+            last_of_few = rows is None and schedule.thrifty(objective)
+            coarse = level
+            level = objective.on(rows, level.state, work, thrifty=last_of_few)
             ends = self.finish(level, self.carry(ends, coarse, level), optimise)
         return sorted(ends, key=lambda end: end.value)
 

@@ -175,12 +175,14 @@ class Objective:
         start: Any = None,
         tol: float | None = None,
         leans: bool = False,
+        thrifty: bool = False,
     ) -> Level:
         """Return the objective on some rows (None: on all of them), at a coarser tolerance or not.
 
-        What is evaluated at a coarser one can be evaluated again: see `settle`.
+        What is evaluated at a coarser one can be evaluated again: see `settle`.  A thrifty level
+        may leave gradients out: see `Level.unless`.
         """
-        level = Level(self, rows, start, max(tol or 0.0, self.train_tol), leans)
+        level = Level(self, rows, start, max(tol or 0.0, self.train_tol), leans, thrifty)
         self._levels[level.n_rows] = level
         return level
 
@@ -196,11 +198,17 @@ class Level:
     """
 
     def __init__(
-        self, objective: Objective, rows: np.ndarray | None, start: Any, tol: float, leans: bool
+        self,
+        objective: Objective,
+        rows: np.ndarray | None,
+        start: Any,
+        tol: float,
+        leans: bool,
+        thrifty: bool,
     ):
         self.objective = objective
         self.tol = tol
-        self.leans = leans
+        self.leans, self.thrifty = leans, thrifty
         self.rows = rows
         self.n_rows = objective.prepared.n_rows if rows is None else int(rows.sum())
         self.label = (
@@ -254,6 +262,25 @@ class Level:
             self._known[key] = self._value_and_grad(theta)
         return self._known[key]
 
+    def unless(
+        self, theta: np.ndarray, enough: Callable[[float], bool]
+    ) -> tuple[float, np.ndarray | None]:
+        """Return value and gradient; None for that, if the level is thrifty and a value enough."""
+        if not self.thrifty or theta.tobytes() in self._known:
+            return self(theta)
+        factor, left_out = self._lean(theta)[0], False
+
+        def wanted(value: float) -> bool:
+            nonlocal left_out
+            left_out = enough(value * factor)
+            return not left_out
+
+        found = self._value_and_grad(theta, wanted)
+        if left_out:
+            return found[0], None
+        self._known[theta.tobytes()] = found
+        return found
+
     def visit(
         self,
         theta: np.ndarray,
@@ -261,17 +288,19 @@ class Level:
         warm: Any,
         gradient: Gradient | None,
         shown: bool = True,
+        wanted: Callable[[float], bool] | None = None,
         **how: Any,
     ) -> Visit:
         """Evaluate a point, and record it; `how` is for the problem.
 
-        A visit that is not `shown` to anyone else is a start for others only if it is the best.
+        Whether the gradient is `wanted` may depend on the value.  A visit that is not `shown` to
+        anyone else is a start for others only if it is the best.
         """
         whole = self.objective
         if self.rows is None and whole.evaluations_on_all >= whole.max_evals:
             raise SearchEnded
         with whole.watch.evaluation(self):
-            visit = self._measure(theta, tol, whole.budget, warm, gradient, **how)
+            visit = self._measure(theta, tol, whole.budget, warm, gradient, wanted=wanted, **how)
             whole.evaluations_on_all += self.rows is None
             self._take(visit)
             if not shown and not self._is_best(visit):
@@ -295,16 +324,20 @@ class Level:
         """Evaluate and record a point at the final tolerance, however late it is."""
         self._note(self.settle(theta, self.objective.budget.unhurried()))
 
-    def _value_and_grad(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def _value_and_grad(
+        self, theta: np.ndarray, wanted: Callable[[float], bool] | None = None
+    ) -> tuple[float, np.ndarray]:
         space = self.objective.space
 
         def pull(found: Evaluation, delta: Sequence[np.ndarray]) -> Params:
             return found.pullback(delta)
 
-        visit = self.visit(theta, self.tol, self.state, pull, shown=False)
-        if visit.gradient is None:
+        visit = self.visit(theta, self.tol, self.state, pull, shown=False, wanted=wanted)
+        if visit.gradient is None and not np.isfinite(visit.value):
             return FAILED, np.zeros(len(theta))
-        gradient = space.pull(visit.params, visit.gradient)
+        gradient = np.zeros(len(theta))  # if it was not wanted
+        if visit.gradient is not None:
+            gradient = space.pull(visit.params, visit.gradient)
         if not np.isfinite(gradient).all():  # it tells an optimiser nothing; the value still counts
             return FAILED, np.zeros(len(theta))
         factor, slope = self._lean(theta)
@@ -343,6 +376,7 @@ class Level:
         warm: Any,
         differentiate: Gradient | None,
         problem: Problem | None = None,
+        wanted: Callable[[float], bool] | None = None,
         **how: Any,
     ) -> Visit:
         """Evaluate a point; the tolerance tells whether it is a look.
@@ -371,7 +405,7 @@ class Level:
                 evaluation, whole.criterion, whole.prepared, whole.weight, whole.pooled
             )
             check_finite(whole.criterion, value, delta, whole.space.settings(params))
-            if differentiate is not None:
+            if differentiate is not None and (wanted is None or wanted(value)):
                 gradient = differentiate(evaluation, delta)
         except OutOfTime:
             raise SearchEnded from None

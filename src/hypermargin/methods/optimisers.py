@@ -1,6 +1,8 @@
 """Optimisers: they see only `value_and_grad(theta)`, a start, bounds and a tolerance.
 
-Asking again for a point that was evaluated before costs nothing.  An optimiser may also be handed
+Asking again for a point that was evaluated before costs nothing.  A function may have a method
+`unless(theta, enough)`, which leaves the gradient out, None, if `enough` says so of the value: that
+of the last point is of no use, and may be half of the work.  An optimiser may also be handed
 the curvature that it found on a similar objective, relative to the value there, and be told how
 many evaluations it may make at most.  To add one, write a function of this signature and list it in
 `OPTIMISERS`; the contract tests of optimisers pick it up.  A user's own is called as
@@ -174,8 +176,12 @@ def quadratic_model(
         elif promise <= tol or radius < smallest or len(seen) >= enough:
             return Found(theta, value, H)
         new = inside(theta + step)
-        seen.append((new, *value_and_grad(new)))
-        gain = (value - seen[-1][1]) / scale
+        enough = partial(_is_last, value, scale, tol, promise, len(seen) + 1, most, limit)
+        found, slope = _evaluate(value_and_grad, new, enough)
+        gain = (value - found) / scale
+        if slope is None:
+            return Found(new, found, H) if gain > 0.0 else Found(theta, value, H)
+        seen.append((new, found, slope))
         halved = step if gain > 0.5 else None
         enough = limit if gain > MUCH * tol else most
         length = np.abs(step).max()
@@ -187,6 +193,34 @@ def quadratic_model(
             best = seen[-1]
             if gain <= tol:
                 return Found(best[0], best[1], H)
+
+
+def _is_last(
+    value: float,
+    scale: float,
+    tol: float,
+    promise: float,
+    n_seen: int,
+    most: int,
+    limit: int,
+    found: float,
+) -> bool:
+    """Whether a model that has seen so many points ends with what the last of them has gained.
+
+    So it does if that is little, after a step that promised little or gained at least something.
+    """
+    gain = (value - found) / scale
+    if gain <= tol and (gain > 0.0 or promise <= tol):
+        return True
+    return n_seen >= (limit if gain > MUCH * tol else most)
+
+
+def _evaluate(
+    value_and_grad: ValueAndGrad, theta: np.ndarray, enough: Callable[[float], bool]
+) -> tuple[float, np.ndarray | None]:
+    """Return the value and the gradient, which may be left out if the value is enough."""
+    unless = getattr(value_and_grad, "unless", None)
+    return value_and_grad(theta) if unless is None else unless(theta, enough)
 
 
 def _soften(curvature: np.ndarray) -> np.ndarray:

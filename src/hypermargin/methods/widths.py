@@ -11,7 +11,7 @@ sum would hold them all in place.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -51,6 +51,12 @@ class Shared:
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self._of(self.full(theta))
         return value, self._tied.pull(gradient)
+
+    def unless(
+        self, theta: np.ndarray, enough: Callable[[float], bool]
+    ) -> tuple[float, np.ndarray | None]:
+        value, gradient = self._of.unless(self.full(theta), enough)
+        return value, None if gradient is None else self._tied.pull(gradient)
 
     def full(self, theta: np.ndarray) -> np.ndarray:
         """Return the point of the whole space."""

@@ -117,7 +117,7 @@ class PathDisplay(Display):
         else:
             grid = _evaluated(search, (chosen[0], chosen[1]), points, data)
             about = f"smooth loss, evaluated at {GRID} x {GRID} points"
-        looks = np.array([row["gradient"] is None for row in rows])
+        looks = np.array([row["look"] for row in rows])
         shown = cls((chosen[0], chosen[1]), points, values, looks, best, grid, about)
         return shown.plot(ax=ax)
 

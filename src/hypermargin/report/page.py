@@ -198,7 +198,7 @@ def _tried(search: Any) -> str:
     rows = []
     for size in sizes:
         here = [row for row in history if row["n_samples"] == size]
-        looks = sum(row["gradient"] is None for row in here)
+        looks = sum(row["look"] for row in here)
         seconds = sum(row["seconds"] for row in here)
         rows.append([str(size), str(looks), str(len(here) - looks), f"{seconds:.2g}"])
     ranges = []

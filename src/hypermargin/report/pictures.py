@@ -87,9 +87,7 @@ def _tips(display: Any, search: Any) -> tuple[str, list[str]]:
     if isinstance(display, plot.PathDisplay):
         rows = [r for r in beside_best(search) if set(display.names) <= set(flat(r["params"]))]
         rows = [row for row in rows if np.isfinite(row["objective"])]
-        rows = [r for r in rows if r["gradient"] is None] + [
-            r for r in rows if r["gradient"] is not None
-        ]
+        rows = sorted(rows, key=lambda row: not row["look"])
         return "points-of-path", [_words(row) for row in rows]
     if isinstance(display, plot.HyperparameterDisplay):
         return "points-of-curve", [
@@ -102,5 +100,5 @@ def _tips(display: Any, search: Any) -> tuple[str, list[str]]:
 def _words(row: dict[str, Any]) -> str:
     where = ", ".join(f"{name} = {value:.4g}" for name, value in flat(row["params"]).items())
     score = f", score {row['score']:.4g}" if np.isfinite(row["score"]) else ""
-    kind = "look" if row["gradient"] is None else "evaluation"
+    kind = "look" if row["look"] else "evaluation"
     return f"{kind} on {row['n_samples']} rows: {where}; loss {row['objective']:.4g}{score}"

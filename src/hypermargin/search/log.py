@@ -53,6 +53,7 @@ class Run:
             "seconds": record.seconds,
             "n_samples": record.n_samples,
             "tol": record.tol,
+            "look": record.look,
         }
 
 

@@ -209,8 +209,9 @@ ends in one of them
         up before any evaluation on all rows, those on the most rows are listed.)
     history_ : list of dict
         One record per evaluation, looks at subsets of the rows included: `params`, `objective`,
-        `gradient` (a dict, in which values by class are dicts by label; None for a look), `score`
-        (NaN for a look, or on part of the rows), `seconds`, `n_samples` and `tol`.
+        `gradient` (a dict, in which values by class are dicts by label; None for a look, and with
+        many rows for a point that was the last one), `score` (NaN for a look, or on part of the
+        rows), `seconds`, `n_samples`, `tol`, and whether it is a rough `look`.
     seconds_ : dict
         Where the time of the search went: look, rows (of the kernel matrix), train, outputs,
         adjoint and rest.
