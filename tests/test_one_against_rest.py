@@ -108,13 +108,13 @@ def test_a_fold_may_lack_a_class(data):
     assert search.best_score_ == pytest.approx(theirs.mean(), abs=1e-12)
 
 
-@pytest.mark.parametrize("gamma", [None, "always_per_feature"])
-def test_every_class_can_have_a_search_and_widths_of_its_own(data, gamma):
+def test_every_class_can_have_a_search_and_widths_of_its_own(data):
     X, y = data
-    search = GradientSearchCV(KernelSVC(), {"C": None, "gamma": gamma}, cv=3)
+    space = {"C": None, "gamma": "always_per_feature"}
+    search = GradientSearchCV(KernelSVC(), space, cv=3, max_evals=20)
     model = OneVsRestClassifier(search).fit(X, y)
     widths = [np.array(search.best_params_["gamma"]) for search in model.estimators_]
-    assert all(each.shape == (() if gamma is None else X.shape[1:]) for each in widths)
+    assert all(each.shape == X.shape[1:] for each in widths)
     assert len({each.tobytes() for each in widths}) == 3
     assert model.score(X, y) > 0.6
 

@@ -114,7 +114,7 @@ def test_the_average_kernel_is_kept_where_weights_do_not_pay():
 
 @pytest.mark.parametrize("ask", [False, True])
 def test_weights_are_kept_where_they_pay_and_kernels_are_ranked(ask):
-    X, y = table(200)
+    X, y = table(150)
     search = GradientSearchCV(KernelSVR(kernel=noisy_sum(ask)), cv=3, random_state=0).fit(X, y)
     assert search.weights_["kept"]
     assert search.weights_["asked"] == ask

@@ -176,8 +176,8 @@ def quadratic_model(
         elif promise <= tol or radius < smallest or len(seen) >= enough:
             return Found(theta, value, H)
         new = inside(theta + step)
-        enough = partial(_is_last, value, scale, tol, promise, len(seen) + 1, most, limit)
-        found, slope = _evaluate(value_and_grad, new, enough)
+        ends = partial(_is_last, value, scale, tol, promise, len(seen) + 1, most, limit)
+        found, slope = _evaluate(value_and_grad, new, ends)
         gain = (value - found) / scale
         if slope is None:
             return Found(new, found, H) if gain > 0.0 else Found(theta, value, H)
