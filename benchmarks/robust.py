@@ -21,7 +21,7 @@ from hypermargin._core.budget import Effort, Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import default_dimensions, prepare
 from hypermargin.criteria import criterion_for
-from hypermargin.methods.objective import validation_loss
+from hypermargin.methods.validation import validation_loss
 
 TWO_CLASSES = (
     "parkinsons", "diabetes", "heart", "ionosphere", "breast_cancer_wisconsin",

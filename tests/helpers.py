@@ -18,7 +18,7 @@ from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
 from hypermargin.criteria import criterion_for
 from hypermargin.losses.regression import Squared
-from hypermargin.methods.objective import validation_loss
+from hypermargin.methods.validation import validation_loss
 
 # A point of each kernel's hyperparameters at which small standardised data are well behaved; the
 # sigmoid kernel is nearly positive definite there.

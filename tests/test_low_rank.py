@@ -13,7 +13,7 @@ from sklearn.svm import SVC, SVR
 from hypermargin import CrossValidationLoss, GradientSearchCV, KernelSVC
 from hypermargin._core.budget import Budget, Effort, Workers
 from hypermargin.kernels.rbf import RBF
-from hypermargin.methods.objective import validation_loss
+from hypermargin.methods.validation import validation_loss
 from hypermargin.problems.landmarks.newton import line_search
 from hypermargin.problems.landmarks.problem import LowRankCrossValidation, landmark_order
 

@@ -38,7 +38,7 @@ from hypermargin.criteria import (
 )
 from hypermargin.criteria.ranking import SmoothCounts
 from hypermargin.losses import CLASSIFICATION, REGRESSION
-from hypermargin.methods.objective import validation_loss
+from hypermargin.methods.validation import validation_loss
 
 OF_CLASSES = [name for name, criterion in CRITERIA.items() if criterion.for_classifiers]
 OF_NUMBERS = [name for name in CRITERIA if name not in OF_CLASSES]

@@ -17,7 +17,7 @@ from hypermargin.kernels.gram import Gram
 from hypermargin.kernels.points import Points
 from hypermargin.kernels.precomputed import Precomputed
 from hypermargin.losses.base import Dual
-from hypermargin.methods.objective import validation_loss
+from hypermargin.methods.validation import validation_loss
 from hypermargin.problems.exact.train import Start, Trained, train
 
 

@@ -25,7 +25,7 @@ from ..adapters.model import Model, read_model
 from ..adapters.prepare import prepare
 from ..criteria import criterion_for, read_criterion
 from ..criteria.base import Criterion
-from ..methods.objective import check_defined, check_finite, validation_loss
+from ..methods.validation import check_defined, check_finite, validation_loss
 from ..problems.base import Evaluation
 from .combinations import Combination, Refused, check_landmarks, read_combinations
 

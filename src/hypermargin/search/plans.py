@@ -12,7 +12,7 @@ from ..adapters.base import Targets
 from ..adapters.model import Model
 from ..criteria import criterion_for, read_criterion
 from ..criteria.base import Criterion
-from ..methods.objective import check_defined
+from ..methods.validation import check_defined
 from .combinations import Combination, Refused, check_combination
 from .scoring import default_surrogate_message
 
