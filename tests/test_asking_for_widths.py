@@ -20,7 +20,7 @@ def fitted(X, y, space=ASKS, model=None, **options):
     return GradientSearchCV(model or KernelSVC(), space, **options).fit(X, y)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_of_pure_noise_one_width_is_kept(seed):
     rng = np.random.default_rng(seed)
     search = fitted(rng.normal(size=(100, 60)), rng.integers(0, 2, 100), cv=5)
@@ -35,7 +35,7 @@ def test_of_pure_noise_one_width_is_kept(seed):
 @pytest.mark.parametrize("model", [KernelSVC(), KernelSVR()])
 def test_asking_begins_with_the_search_of_one_width(model):
     """Widths that may be of no account have a wide range; one for all is not looked for there."""
-    X, y = two_of_six(200, regression=isinstance(model, KernelSVR))
+    X, y = two_of_six(120, regression=isinstance(model, KernelSVR))
     looks = []
     for gamma in (None, "per_feature"):
         search = fitted(X, y, {"C": None, "gamma": gamma}, model)
@@ -68,10 +68,9 @@ def test_the_question_can_be_skipped():
 
 
 def test_relevance_has_no_unit():
-    X, y = two_of_six(300)
+    X, y = two_of_six(200)
     scale = np.array([1.0, 0.5, 1.0, 1.0, 2.0, 1.0])
-    one, other = fitted(X, y), fitted(X * scale, y)
-    for search in (one, other):
+    for search in (fitted(X, y, max_evals=20), fitted(X * scale, y, max_evals=20)):
         assert set(np.argsort(search.relevance_["relevance"])[-2:]) == {1, 4}
 
 
@@ -95,7 +94,7 @@ def test_folds_of_all_kinds_can_be_asked(cv):
     assert np.isfinite(search.widths_["gain"]) and search.widths_["std_error"] > 0
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", "f1", "neg_log_loss", "balanced_accuracy"])
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss"])
 def test_the_question_is_asked_of_the_score_that_counts(scoring):
     X, y = two_of_six(200)
     assert fitted(X, y, scoring=scoring, max_evals=20).widths_["kept"]
@@ -129,7 +128,7 @@ def test_time_that_ends_early_leaves_one_width():
 
 def test_the_answer_is_printed(capsys):
     fitted(*two_of_six(100), verbose=1, max_evals=5)
-    assert "[widths] with a width for each feature the smooth loss" in capsys.readouterr().out
+    assert "[widths] with a width for each feature the variance of" in capsys.readouterr().out
 
 
 def test_columns_of_noise_are_the_least_relevant_and_get_no_width():

@@ -96,10 +96,10 @@ def test_more_is_made_of_widths_that_gain_a_standard_error(gain, asked, kept, cl
 
 @pytest.mark.parametrize(
     ("each", "some", "told"),
-    [(0.1, 0.3, "a width for each feature is kept"), (-0.1, 0.1, "some of the features is kept"),
-     (-0.1, -0.1, "one for all features is kept")],
+    [(0.15, 0.1, "a width for each feature is kept"), (-0.1, 0.1, "some of the features is kept"),
+     (0.25, 0.3, "some of the features is kept"), (-0.1, -0.1, "one for all features is kept")],
 )  # fmt: skip
-def test_one_width_for_some_features_is_for_when_a_width_for_each_gains_nothing(each, some, told):
+def test_one_width_for_some_features_is_for_when_that_gains_more(each, some, told):
     part = SimpleNamespace(held=SimpleNamespace(test=np.arange(10)))
     answer = asking.Answer(
         True,

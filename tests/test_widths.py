@@ -27,8 +27,10 @@ def two_of_six(n=250, seed=0, regression=False):
     return X, y if regression else (y > 0).astype(int)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern32"])
-@pytest.mark.parametrize("model", [KernelSVC, KernelSVR])
+@pytest.mark.parametrize(
+    ("model", "kernel"),
+    [(KernelSVC, "rbf"), (KernelSVC, "laplacian"), (KernelSVR, "rbf"), (KernelSVR, "matern32")],
+)
 def test_features_that_matter_get_the_widths(model, kernel):
     X, y = two_of_six(400, regression=model is KernelSVR)
     one = GradientSearchCV(model(kernel=kernel), {"C": None, "gamma": None}, cv=3).fit(X, y)

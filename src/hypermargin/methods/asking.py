@@ -21,6 +21,8 @@ WIDTHS = "a width for each feature", "one for all features"
 GROUPS = "a width for each group of features", "one for all features"
 SOME = "one width for some of the features"
 WEIGHTS = "a weight for each kernel", "the average kernel"
+# what parts are compared by: of classes, and of other targets
+LOSSES = "the variance of labels that is left unexplained", "the smooth loss"
 OTHERS = "what each kernel has of its own", "what kernels have in common"
 
 
@@ -43,8 +45,8 @@ class Answer:
     `ones` are the best points on the parts' training rows with one width, `each` those with the
     widths that were learned without the part.  `some` are those with one width for the features
     that matter more, by their `shares` in what outputs depend on; it is asked about them if `each`
-    gains nothing.  `learned` are all widths that were learned, `n_parts` is how many parts there
-    are, asked or not.
+    gains nothing, or not clearly.  `learned` are all widths that
+    were learned, `n_parts` is how many parts there are, asked or not.
     """
 
     asked: bool
@@ -53,6 +55,7 @@ class Answer:
     n_parts: int
     # what is compared: the model with more hyperparameters, and that with fewer
     names: tuple[str, str] = WIDTHS
+    loss: str = LOSSES[0]
     proxies: list[Proxy] = field(default_factory=list)
     ones: list[np.ndarray] = field(default_factory=list)
     each: Tried = field(default_factory=Tried)
@@ -99,14 +102,18 @@ class Answer:
         Weights of kernels have to gain a standard error.
         """
         gain, error = self.pooled(self.each.gains, self.each.errors)
-        enough = gain > 0.0 if self.n_widths else gain > error
+        enough = gain > max(0.0, self.by_some) if self.n_widths else gain > error
         return not self.asked or (enough and self.tells)
+
+    @property
+    def by_some(self) -> float:
+        """What one width for some of the features gains."""
+        return self.pooled(self.some.gains, self.some.errors)[0] if self.some.gains else -np.inf
 
     @property
     def selects(self) -> bool:
         """Whether some of the features have one width, and the others no part in distances."""
-        gain, _ = self.pooled(self.some.gains, self.some.errors)
-        return not self.pays and gain > 0.0 and self.tells
+        return not self.pays and self.by_some > 0.0 and self.tells
 
     @property
     def kept(self) -> bool:
@@ -117,7 +124,7 @@ class Answer:
     def clearly(self) -> bool:
         """Whether a width for each gains a standard error, so that more may be made of them."""
         gain, error = self.pooled(self.each.gains, self.each.errors)
-        return not self.asked or gain > error
+        return self.pays and (not self.asked or gain > error)
 
     @property
     def tells(self) -> bool:
@@ -167,7 +174,7 @@ class Answer:
         elif self.pays and not self.clearly:
             what += ", with the ratios that were learned there"
         return (
-            f"with {many} the smooth loss on {self.n_held} rows that were held out is "
+            f"with {many} {self.loss} on {self.n_held} rows that were held out is "
             f"{np.exp(-gain):.3g} times that with {one} (the logarithm has a standard error of "
             f"{error:.2g}); {what}."
         )
@@ -181,7 +188,8 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
     grouped = any(isinstance(h, GroupedArray) for h in objective.space.hyperparameters)
     weighted = any(h.own == "weights" for h in objective.space.hyperparameters)
     names = GROUPS if grouped else WIDTHS if n_widths else WEIGHTS if weighted else OTHERS
-    answer = Answer(asked, which, n_widths, len(parts), names)
+    loss = LOSSES[objective.prepared.targets.classes is None]
+    answer = Answer(asked, which, n_widths, len(parts), names, loss)
     lessons, once = Lessons(objective, one, parts, n_widths), objective.memory.once
     for number, held in enumerate(parts):
         proxy = Proxy(objective, held, one)
@@ -197,7 +205,7 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
         answer.proxies.append(proxy)
         answer.ones.append(best)
     answer.learned = list(lessons.learned.values())
-    if n_widths > 1 and answer.tells and not answer.pays:
+    if n_widths > 1 and asked and answer.tells and not answer.clearly:
         with suppress(FloatingPointError):
             select(answer)
     return answer

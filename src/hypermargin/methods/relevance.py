@@ -24,7 +24,7 @@ def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
         return None
     if not features_of(answer.proxies[0]):
         return None
-    parts = answer.shares or shares(answer)
+    parts = shares(answer) if answer.pays or not answer.shares else answer.shares
     found = np.mean(parts, axis=0)
     error = np.full(len(found), np.nan)
     if len(parts) > 1:
