@@ -217,7 +217,10 @@ def keep(
     selection: Selection,
     groups: Any,
 ) -> OutOfFold:
-    """Keep what a scorer was given at every point and in every fold."""
+    """Keep what a scorer was given at every point and in every fold.
+
+    `found` are the scores, NaN where they were not asked for.
+    """
     given = points[chosen]
     arguments = {n: v for n, v in given[0][2].items() if n != "sample_weight"}
     weighed = "sample_weight" in given[0][2]
@@ -234,11 +237,15 @@ def keep(
         counts = [weight > 0 for weight in weights]
         rows, y, weights = ([one[c] for one, c in zip(each, counts)] for each in (rows, y, weights))
         responses = [[one[c] for one, c in zip(each, counts)] for each in responses]
-    return OutOfFold(
+    kept = OutOfFold(
         scorer._score_func, scorer._sign, arguments, classes, rows, y, weights, responses,
         np.asarray(losses, dtype=float), np.asarray(found, dtype=float), chosen, selection,
         None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1],
     )  # fmt: skip
+    if not np.isnan(kept.found).any():
+        return kept
+    each = kept.scores(np.ones((1, max(int(part.max()) for part in rows) + 1)))[0]
+    return replace(kept, found=np.where(np.isnan(kept.found), each, kept.found))
 
 
 def _coded(labels: Any, classes: np.ndarray) -> np.ndarray:
