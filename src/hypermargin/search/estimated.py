@@ -18,8 +18,8 @@ from .outside import BestOutputs, Given, OutOfFold, keep, leading_scorer
 from .records import Record
 
 # rows up to which what the outputs are read with is kept after a search: reading them would take a
-# part of its time, and the data are small
-SMALL_ENOUGH = 4_000
+# part of its time, and the data are small; so are the values of these rows
+SMALL_ENOUGH, FEW_VALUES = 4_000, 10_000_000
 
 
 def outside_of(log: Log, best: Record, groups: Any, by_function: bool) -> OutOfFold | str:
@@ -117,7 +117,9 @@ class Estimated(BaseSearchCV):
         if best is not None:
             self._outside = partial(outside_of, log, best, groups, callable(self.refit))
             # the gain shrinks faster with the rows than the error of the score does
-            if best.n_samples > SMALL_ENOUGH:
+            X = log.scoring.X
+            values = X.nnz if hasattr(X, "nnz") else np.prod(np.shape(X), dtype=float)
+            if best.n_samples > SMALL_ENOUGH or values > FEW_VALUES:
                 self._read_outputs()
             else:
                 self._gain = partial(gain, log, best)
