@@ -1,5 +1,7 @@
 """The score to expect on new data: the best one, less what the choice among many has added to it.
 
+What more rows will add is said by `learning`.
+
 A best score is the largest of many numbers with errors, so it is too large on average.  How much
 too large shows on draws of the rows with replacement: on each the best point is chosen anew, by the
 rows that were drawn, and what it is worth on those that were left out counts (bootstrap bias
