@@ -134,7 +134,8 @@ class OutOfFold:
             weight = np.ones(len(rows)) if self.weights is None else self.weights[f]
             times = counts[:, rows]
             responses = [each[f] for each in self.responses]
-            if scorer is not None or weighs:
+            # not every score takes a weight of two for two rows: without weights these are repeated
+            if scorer is not None or (weighs and self.weights is not None):
                 used = scorer or called(self._labelled, self.arguments, repeats=False)
                 found = used(times * weight, y, responses)
             else:
