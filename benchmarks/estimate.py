@@ -107,6 +107,7 @@ def report(results: dict[str, Any]) -> str:
     halves = {
         "half A, on which it was chosen": [r for r in results.values() if r["half"] == "A"],
         "half B": [r for r in results.values() if r["half"] == "B"],
+        "all": list(results.values()),
     }
     means = table(
         ["sets", "number", "bias of best_score_", "bias of score_estimate_",

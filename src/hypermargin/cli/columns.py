@@ -80,7 +80,7 @@ def refuse_huge(what: str, values: np.ndarray) -> None:
 
 def has_long_numbers(values: np.ndarray) -> bool:
     """Whether there are whole numbers of so many digits that doubles are too coarse for them."""
-    if values.dtype != float:
+    if values.dtype != float or np.abs(values).max(initial=0.0) < LONG_NUMBER:
         return False
     there = values[~np.isnan(values)]
     return bool((np.abs(there) >= LONG_NUMBER).any() and (there == np.round(there)).all())
@@ -88,7 +88,7 @@ def has_long_numbers(values: np.ndarray) -> bool:
 
 def names_rows(values: np.ndarray) -> bool:
     """Whether the numbers of a column are names of its rows: they count them, or are long."""
-    counts = len(values) > 2 and bool((np.diff(values) == 1).all())
+    counts = len(values) > 2 and values[1] - values[0] == 1 and bool((np.diff(values) == 1).all())
     return counts or has_long_numbers(values)
 
 

@@ -26,8 +26,10 @@ from .table import Table, distinct
 
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars", " ": "blanks"}
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "?"])
-LINES_SEEN = 100  # lines that are looked at before reading
-CELLS = 1_000_000  # that are held as text at a time
+LINES_SEEN = 100  # lines that are looked at before reading,
+LETTERS_SEEN, LEAST_SEEN = 10_000_000, 3  # or so many letters, but not fewer lines than that
+CELLS = 1_000_000  # that are held as text at a time, where rows are not wide
+FEW_ROWS = 8  # that are, however wide they are: columns grow by so many values at least
 DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
 Rows = list[list[str]]
 
@@ -65,8 +67,7 @@ def _layout(path: str | Path, header: bool | None) -> tuple[Layout, list[str]]:
     if not start.strip():
         raise Mistake(f"{path} is empty.")
     with _text(path) as lines:
-        sample = list(islice((line for line in lines if line.strip()), LINES_SEEN))
-        separator, rows = _separated(sample)
+        separator, rows = _separated(_sample(lines))
     cells = [cell.strip() for row in rows for cell in row]
     comma = separator in ";\t|" and any(map(DECIMAL_COMMA.fullmatch, cells))
     comma = comma and not any(map(DECIMAL_POINT.fullmatch, cells))
@@ -77,6 +78,17 @@ def _layout(path: str | Path, header: bool | None) -> tuple[Layout, list[str]]:
         header = _has_header(rows, comma)
         told.append("the first line has the names" if header else "no line of names")
     return Layout(separator, header, comma), told
+
+
+def _sample(lines: Iterable[str]) -> list[str]:
+    """Return the first lines, fewer if they are very long."""
+    found, size = list[str](), 0
+    for line in islice((line for line in lines if line.strip()), LINES_SEEN):
+        found.append(line)
+        size += len(line)
+        if size > LETTERS_SEEN and len(found) >= LEAST_SEEN:
+            break
+    return found
 
 
 def _separated(sample: list[str]) -> tuple[str, Rows]:
@@ -183,7 +195,7 @@ class _Reader:
         names = distinct(self.path, first) if self.layout.header else _numbered(len(first))
         parts: list[list[np.ndarray]] = [[] for _ in names]
         pending: Rows = [] if self.layout.header else [first]
-        most = max(1, CELLS // len(names))
+        most = max(FEW_ROWS, CELLS // len(names))
         for line, row in rows:
             if len(row) != len(names):
                 raise Mistake(
@@ -203,6 +215,8 @@ class _Reader:
         """Append a block of rows to the columns."""
         if not rows:
             return
+        if len(rows) < len(names) and self._convert_rows(names, rows, parts):
+            return
         for name, cells, before in zip(names, zip(*rows), parts):
             values = None if name in self.text else _numbers(cells, self.layout.comma)
             if values is None and name not in self.text:
@@ -210,6 +224,31 @@ class _Reader:
                     self.changed.add(name)
                 self.text.add(name)
             before.append(self._words(cells) if values is None else values)
+
+    def _convert_rows(
+        self, names: Sequence[str], rows: Rows, parts: list[list[np.ndarray]]
+    ) -> bool:
+        """Append rows that are longer than they are many; return whether all numbers are numbers.
+
+        A row at a time is read far faster than many columns of few values.
+        """
+        is_text = [name in self.text for name in names]
+        numbers = [k for k, text in enumerate(is_text) if not text]
+        if self.layout.comma or not numbers:
+            return False
+        table = np.empty((len(numbers), len(rows)))
+        try:
+            for place, row in enumerate(rows):
+                cells = map(row.__getitem__, numbers)
+                table[:, place] = np.fromiter(map(float, cells), float, len(numbers))
+        except ValueError:
+            return False
+        for k, values in zip(numbers, table):
+            parts[k].append(values)
+        for k, text in enumerate(is_text):
+            if text:
+                parts[k].append(self._words([row[k] for row in rows]))
+        return True
 
     def _words(self, cells: Sequence[str]) -> np.ndarray:
         if "\0" in "".join(cells):

@@ -31,6 +31,8 @@ class Linear(Kernel):
     True
     """
 
+    turns = True
+
     def __init__(self, *, columns: Any = None):
         self.columns = columns
 
@@ -48,6 +50,8 @@ class Linear(Kernel):
 
 class CentredLinear(Linear):
     """K = (x - c)'(z - c): where coefficients add up to zero, x'z and a change of the bias."""
+
+    turns = True
 
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
@@ -125,6 +129,7 @@ class Polynomial(_Affine):
     True
     """
 
+    turns = True
     coef0_range = (0.0, 10.0)
 
     def __init__(
@@ -167,6 +172,7 @@ class Sigmoid(_Affine):
     (150,)
     """
 
+    turns = True
     definite = False
     coef0_range = (-2.0, 2.0)
 

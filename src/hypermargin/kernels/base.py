@@ -55,6 +55,7 @@ class Kernel(BaseEstimator):
     widths: tuple[str, ...] = ()  # those that may have an entry for each feature
     definite: bool = True  # whether its matrices have no eigenvalue below zero
     positive: tuple[str, ...] = ("gamma", "alpha")  # those that must be
+    turns: ClassVar[bool] = False  # whether it asks for distances and products only, not features
 
     def values(self) -> Params:
         """Return what hyperparameters are set to, or say what is wrong with them.

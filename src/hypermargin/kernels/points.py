@@ -15,6 +15,7 @@ RANGE = 1e-30, 1e30  # of squared norms, that leaves room for widths and sums
 NEAR_ROWS = 0.01  # distances, relative to the norms, that are computed from differences of rows
 NOTHING = 1e-12  # those of sparse rows that may be those of equal ones
 DENSE = 2**28  # bytes that a dense copy of sparse rows may take
+WIDE = 10  # features for each row, from which on rows are turned into fewer dimensions
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,21 @@ class Points:
         if sparse.issparse(self.X):
             return self
         return Points(self.X - self.centre, self.index)
+
+    @cached
+    def narrow(self) -> Points:
+        """The points themselves, or, of far more features than rows, turned into few dimensions.
+
+        Rows lie in a space of as many dimensions as they are; distances and products are the same
+        there, and take no more time than the rows are many.
+        """
+        n, d = self.X.shape
+        if sparse.issparse(self.X) or not np.ndim(self.centre) or d <= WIDE * (n + 1):
+            return self
+        spanned = np.vstack([self.X - self.centre, self.centre])
+        turned = np.asarray(np.linalg.qr(spanned.T, mode="r")).T
+        first, centre = first_equal(self.X), turned[-1]  # equal rows stay equal to the bit
+        return Points(turned[:-1][first] + centre, self.index, centre)
 
     @cached
     def columns(self) -> np.ndarray:

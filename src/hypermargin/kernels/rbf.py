@@ -38,6 +38,8 @@ class RBF(Stationary):
     0
     """
 
+    turns = True
+
     def block(
         self, rows: Points, cols: Points, params: Params, out: np.ndarray | None = None
     ) -> np.ndarray:

@@ -346,7 +346,11 @@ class KernelProblem(Problem):
         own = {name: params[name] for name in self.kernel.hyperparameters}
         latest = self._placed.get(key)
         if latest is None or latest[0] is not points or not same(latest[1], own):
-            self._placed[key] = latest = points, own, self.kernel.at(points, own)
+            # what is inherited does not count: a kernel of one's own may ask for features
+            turns = "turns" in vars(type(self.kernel)) and self.kernel.turns
+            turns = turns and not any(np.ndim(value) for value in own.values())
+            placed = self.kernel.at(points.narrow if turns else points, own)
+            self._placed[key] = latest = points, own, placed
         return latest[2]
 
     def in_single(self, points: Points, params: Params, tol: float) -> bool:

@@ -1,5 +1,7 @@
 """The score to expect on new data: the best one, less what the choice among many has added to it.
 
+What more rows will add is said by `learning`.
+
 A best score is the largest of many numbers with errors, so it is too large on average.  How much
 too large shows on draws of the rows with replacement: on each the best point is chosen anew, by the
 rows that were drawn, and what it is worth on those that were left out counts (bootstrap bias
@@ -51,7 +53,7 @@ class ScoreEstimate:
     Attributes
     ----------
     score : float
-        The estimate: `best_score` less `optimism`.
+        The estimate: `best_score` less `optimism`, and `gain` more.
     low, high : float
         Ends of the interval.
     level : float
@@ -62,8 +64,11 @@ class ScoreEstimate:
         The score of the chosen point, by which it was chosen.
     optimism : float
         By how much that is too large on average, because it is the best of many.
+    gain : float
+        By how much it is too small, because folds are trained on fewer rows than the refitted
+        model.  Zero where that is not known.
     n_points : int
-        How many points could have been chosen.
+        How many points there were to choose from, looks at all rows included.
     n_samples : int
         The rows that they were scored on; groups of them if there were any.
     bounds : tuple of float or None
@@ -78,7 +83,7 @@ class ScoreEstimate:
     >>> from hypermargin import GradientSearchCV
     >>> X, y = load_iris(return_X_y=True)
     >>> expected = GradientSearchCV(SVC(), cv=5).fit(X, y).score_estimate_
-    >>> bool(expected.low < expected.score <= expected.best_score < expected.high)
+    >>> bool(expected.low < expected.score < expected.high)
     True
     """
 
@@ -89,6 +94,7 @@ class ScoreEstimate:
     std_error: float
     best_score: float
     optimism: float
+    gain: float
     n_points: int
     n_samples: int
     bounds: tuple[float, float] | None
@@ -130,7 +136,8 @@ class ScoreEstimate:
         return (
             f"{self.score:.4g} is the score to expect on new data, with {100 * self.level:.0f} % "
             f"confidence {self.low:.4g} to {self.high:.4g}; the best of {self.n_points} points had "
-            f"{self.best_score:.4g}, of which {self.optimism:.2g} comes from choosing it."
+            f"{self.best_score:.4g}, of which {self.optimism:.2g} comes from choosing it, and with "
+            f"all rows the model is expected to gain {self.gain:.2g}."
         )
 
 
@@ -141,7 +148,8 @@ class Comparison:
     Attributes
     ----------
     score : float
-        What to expect of the tuned model, `score_estimate_`.
+        What to expect of the tuned model, trained as in the folds: `score_estimate_` without its
+        `gain`.
     default : float
         Mean score of the estimator with its own parameters.
     difference : float
@@ -170,27 +178,34 @@ def compare(expected: ScoreEstimate, tuned: OutOfFold, default: OutOfFold) -> Co
     drawn = draws(both, seed=0)
     score = float(both.found[1])
     error = DEPENDENCE * float(np.nanstd(drawn[:, 0] - drawn[:, 1], ddof=1))
-    return Comparison(expected.score, score, expected.score - score, error)
+    tuned_score = expected.best_score - expected.optimism
+    return Comparison(tuned_score, score, tuned_score - score, error)
 
 
-def estimate(outside: OutOfFold, seed: int = 0) -> ScoreEstimate:
-    """Return the score to expect of the chosen point, by drawing rows with replacement."""
+def estimate(outside: OutOfFold, gain: float = 0.0, seed: int = 0) -> ScoreEstimate:
+    """Return the score to expect of the chosen point, by drawing rows with replacement.
+
+    `gain` is what it gains by the rows that folds are not trained on.
+    """
     few = outside if outside.is_fast else outside.among_best(CANDIDATES)
     chosen, scores = few.chosen, few.found
     drawn = draws(few, seed)
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
     there, each = best_of(few, drawn), np.arange(len(drawn))
+    (best,) = best_of(few, scores[None])  # a look may be above the chosen point by chance
     # What a score gains on the rows that were drawn it loses on those that were left out: on these
     # it is twice that on all rows less that on the drawn ones, to first order.  Thus they need no
     # scores of their own, which are of few rows; r2 and F are too low on few.  What a fixed point
     # gains is zero on average; without its chance few draws will do.
-    gained = np.mean(drawn[each, there] - drawn[:, chosen])
-    lost = np.mean(scores[chosen] - scores[there])
+    gained = np.mean(drawn[each, there] - drawn[:, best])
+    lost = np.mean(scores[best] - scores[there])
     optimism = max(float(gained + 2.0 * lost), 0.0)
+    bounds = BOUNDS.get(outside.function)
+    score = float(np.clip(scores[chosen] - optimism + gain, *(bounds or (-np.inf, np.inf))))
     found = ScoreEstimate(
-        float(scores[chosen]) - optimism, np.nan, np.nan, LEVEL,
-        DEPENDENCE * float(np.std(drawn[:, chosen], ddof=1)), float(scores[chosen]), optimism,
-        outside.n_points, outside.n_units, BOUNDS.get(outside.function), outside.rarest,
+        score, np.nan, np.nan, LEVEL,
+        DEPENDENCE * float(np.std(drawn[:, chosen], ddof=1)), float(scores[chosen]), optimism, gain,
+        outside.n_points, outside.n_units, bounds, outside.rarest,
     )  # fmt: skip
     low, high = found.interval()
     return replace(found, low=low, high=high)

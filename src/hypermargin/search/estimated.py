@@ -12,13 +12,14 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils.validation import check_is_fitted
 
 from .estimate import Comparison, ScoreEstimate, compare, estimate
+from .learning import gain
 from .log import Log, Run
-from .outside import BestOutputs, OutOfFold, keep, leading_scorer
+from .outside import BestOutputs, Given, OutOfFold, keep, leading_scorer
 from .records import Record
 
 # rows up to which what the outputs are read with is kept after a search: reading them would take a
-# part of its time, and the data are small
-SMALL_ENOUGH = 4_000
+# part of its time, and the data are small; so are the values of these rows
+SMALL_ENOUGH, FEW_VALUES = 4_000, 10_000_000
 
 
 def outside_of(log: Log, best: Record, groups: Any, by_function: bool) -> OutOfFold | str:
@@ -38,14 +39,13 @@ def outside_of(log: Log, best: Record, groups: Any, by_function: bool) -> OutOfF
     if prepared.foreign:
         return f"the score of fold {min(prepared.foreign)} is not read off outputs"
     kept = [r for r in log.kept() if r.outputs is not None and r.succeeded]
-    points = []
-    for record in kept:
-        run = log.run_of(record)
-        assert run.prepared is not None and record.outputs is not None
-        try:
-            points.append(scoring.given(run.prepared, record.outputs, log.leading))
-        except Exception as error:  # scorers of users raise what they like; scores were error_score
-            return f"the score cannot be computed ({error})"
+    try:
+        points = [_given(log, record) for record in kept]
+    except Exception as error:  # scorers of users raise what they like; scores were error_score
+        return f"the score cannot be computed ({error})"
+    looks = _looks(log, kept, best.n_samples)
+    points += looks.values()
+    kept += looks
     scorer = leading_scorer(scoring.scorer, log.leading, prepared.model.whole)
     strange = set(points[0][0][2]) - {*scorer._kwargs, "sample_weight"}
     if strange:
@@ -53,9 +53,29 @@ def outside_of(log: Log, best: Record, groups: Any, by_function: bool) -> OutOfF
     classes = None if prepared.targets.several else prepared.targets.classes
     return keep(
         points, scorer, classes, best.outputs.test, [r.objective for r in kept],
-        [r.score for r in kept], kept.index(best),
-        log.selection, groups,
+        [r.score for r in kept], kept.index(best), log.selection, groups,
     )  # fmt: skip
+
+
+def _given(log: Log, record: Record) -> list[Given]:
+    """Return what the score's function is given of a record, fold by fold."""
+    prepared = log.run_of(record).prepared
+    assert prepared is not None and record.outputs is not None
+    return log.scoring.given(prepared, record.outputs, log.leading)
+
+
+def _looks(log: Log, kept: list[Record], n_samples: int) -> dict[Record, list[Given]]:
+    """Return the looks at all rows: evaluations began at the best, so the choice was among them."""
+    looks = [
+        record
+        for record in log.records
+        if record.look and record.n_samples == n_samples
+        and record.outputs is not None and record.succeeded and record not in kept
+    ]  # fmt: skip
+    try:
+        return {record: _given(log, record) for record in looks}
+    except Exception:  # nobody has asked for their scores
+        return {}
 
 
 def best_outputs(run: Run, record: Record) -> BestOutputs | None:
@@ -82,6 +102,7 @@ class Estimated(BaseSearchCV):
 
     rank: int | None
     _outside: OutOfFold | str | Callable[[], OutOfFold | str]
+    _gain: float | Callable[[Any], float]
     _score_estimate: ScoreEstimate | None
     _best_outputs: BestOutputs | None
 
@@ -91,15 +112,22 @@ class Estimated(BaseSearchCV):
             "several scores without refit have no best point",
             None,
         )
+        self._gain = 0.0
         self._best_outputs = None if best is None else best_outputs(log.run_of(best), best)
         if best is not None:
             self._outside = partial(outside_of, log, best, groups, callable(self.refit))
-            if best.n_samples > SMALL_ENOUGH:
+            # the gain shrinks faster with the rows than the error of the score does
+            X = log.scoring.X
+            values = X.nnz if hasattr(X, "nnz") else np.prod(np.shape(X), dtype=float)
+            if best.n_samples > SMALL_ENOUGH or values > FEW_VALUES:
                 self._read_outputs()
+            else:
+                self._gain = partial(gain, log, best)
 
     def _keep_no_outputs(self, why: str) -> None:
         """Say why there is no estimate."""
         self._outside, self._score_estimate, self._best_outputs = why, None, None
+        self._gain = 0.0
 
     def _read_outputs(self) -> OutOfFold | str:
         """Return what was kept; it is read off the search once."""
@@ -107,8 +135,15 @@ class Estimated(BaseSearchCV):
             self._outside = self._outside()
         return self._outside
 
+    def _read_gain(self) -> float:
+        """Return what all rows are worth beside those of a fold; that takes about an evaluation."""
+        if callable(self._gain):
+            self._gain = 0.0 if isinstance(self._read_outputs(), str) else self._gain(self)
+        return self._gain
+
     def __getstate__(self) -> Any:
         if hasattr(self, "_outside"):  # a search itself cannot be pickled
+            self._read_gain()
             self._read_outputs()
         return super().__getstate__()
 
@@ -123,7 +158,7 @@ class Estimated(BaseSearchCV):
         """The score to expect on new data, with an interval."""
         outside = self._kept_outputs("score_estimate_")
         if self._score_estimate is None:
-            self._score_estimate = estimate(outside)
+            self._score_estimate = estimate(outside, self._read_gain())
             # the others have served: with all their outputs a model would be large
             self._outside = outside.only(np.array([outside.chosen]))
         return self._score_estimate

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, validate_data
 
-from .._core.budget import Budget, Effort
+from .._core.budget import Budget, Effort, one_blas_thread
 from .._core.warn import warn
 from ..adapters.linear import LinearAdapter
 from ..adapters.model import Model, read_model
@@ -116,7 +116,8 @@ def _fit_by_libsvm(
 ) -> bool:
     """Fit by libsvm for a second at most; return whether it has converged."""
     seconds = 1.0 if budget.left is None else min(1.0, budget.left)
-    with limited(model.machine, len(y), seconds), warnings.catch_warnings():
+    # threads of BLAS would share products of two rows, and on a busy machine wait for each other
+    with limited(model.machine, len(y), seconds), warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)
         best.fit(X, y, **fit_params)
     return model.machine.fit_status_ == 0

@@ -65,6 +65,7 @@ class Log:
     """
 
     ending = ""  # how the search has ended
+    early = False  # whether it was made to: by the clock, a callback or Ctrl-C
     latest: tuple[Record, dict[str, Any]] | None = None  # what predicts with a record
 
     def __init__(
@@ -238,7 +239,7 @@ class Log:
             return None
 
         def rate(outputs: list[np.ndarray]) -> tuple[float, float]:
-            scores = self._scores(scoring.read(prepared, outputs))
+            scores = self.scores(scoring.read(prepared, outputs))
             return float(np.mean(scores)), float(np.std(scores) / np.sqrt(max(len(scores) - 1, 1)))
 
         return rate
@@ -254,9 +255,9 @@ class Log:
         self._append(record)
 
     def _mean_score(self, folds: Scores) -> float:
-        return float(np.mean(self._scores(folds)))
+        return float(np.mean(self.scores(folds)))
 
-    def _scores(self, out: Scores) -> list[float]:
+    def scores(self, out: Scores) -> list[float]:
         """Return the leading score of every fold."""
         scores = [fold["test_scores"] for fold in out]
         named = next((score for score in scores if isinstance(score, dict)), None)

@@ -134,7 +134,8 @@ class OutOfFold:
             weight = np.ones(len(rows)) if self.weights is None else self.weights[f]
             times = counts[:, rows]
             responses = [each[f] for each in self.responses]
-            if scorer is not None or weighs:
+            # not every score takes a weight of two for two rows: without weights these are repeated
+            if scorer is not None or (weighs and self.weights is not None):
                 used = scorer or called(self._labelled, self.arguments, repeats=False)
                 found = used(times * weight, y, responses)
             else:
@@ -217,7 +218,10 @@ def keep(
     selection: Selection,
     groups: Any,
 ) -> OutOfFold:
-    """Keep what a scorer was given at every point and in every fold."""
+    """Keep what a scorer was given at every point and in every fold.
+
+    `found` are the scores, NaN where they were not asked for.
+    """
     given = points[chosen]
     arguments = {n: v for n, v in given[0][2].items() if n != "sample_weight"}
     weighed = "sample_weight" in given[0][2]
@@ -234,11 +238,15 @@ def keep(
         counts = [weight > 0 for weight in weights]
         rows, y, weights = ([one[c] for one, c in zip(each, counts)] for each in (rows, y, weights))
         responses = [[one[c] for one, c in zip(each, counts)] for each in responses]
-    return OutOfFold(
+    kept = OutOfFold(
         scorer._score_func, scorer._sign, arguments, classes, rows, y, weights, responses,
         np.asarray(losses, dtype=float), np.asarray(found, dtype=float), chosen, selection,
         None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1],
     )  # fmt: skip
+    if not np.isnan(kept.found).any():
+        return kept
+    each = kept.scores(np.ones((1, max(int(part.max()) for part in rows) + 1)))[0]
+    return replace(kept, found=np.where(np.isnan(kept.found), each, kept.found))
 
 
 def _coded(labels: Any, classes: np.ndarray) -> np.ndarray:

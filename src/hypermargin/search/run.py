@@ -57,7 +57,7 @@ def run(
         early = "was interrupted"
     if (best := log.best()).look:  # nothing was trained to the end: one point is, all the same
         log.settle(best, Budget())
-    log.ending = early or _ending(asked, log)
+    log.ending, log.early = early or _ending(asked, log), early is not None
     if early is not None and not log.tasks.stopped:  # who has asked for it need not be warned
         _warn_early(early, log.best(), len(log.scoring.y))
     return budget, workers.clock.seconds

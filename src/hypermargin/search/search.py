@@ -237,8 +237,9 @@ multimetric_, classes_, n_features_in_, feature_names_in_
         over, so it is no estimate of the score on new data.
     score_estimate_ : ScoreEstimate
         That estimate: `score`, with an interval from `low` to `high` that holds the expected score
-        of the refitted model nine times of ten, and `optimism`, which `best_score_` has too much.
-        It comes from the out-of-fold outputs of all points, when it is asked for, without a fit.
+        of the refitted model nine times of ten; `optimism`, which `best_score_` has too much, and
+        `gain`, which it lacks as folds are trained on fewer rows.  It is made when it is asked for,
+        of the out-of-fold outputs of all points, and takes about one evaluation.
         There is none where scores come from functions of fitted models, or `refit` is one.
         docs/estimate.md tells more.
 
