@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import minmax_scale
 from sklearn.svm import LinearSVC
 
-from benchmarks._common import RESULTS, load, measure_each, pyplot, table, timed
+from benchmarks._common import RESULTS, load, measure_each, pyplot, read_results, table, timed
 from hypermargin import GradientSearchCV
 from hypermargin.methods import BilevelSgd, SgdDcd
 from hypermargin.methods.sgd_dcd import DualDescent
@@ -112,11 +112,12 @@ def measured(name: str, label: str, seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def curve(name: str, seeds: int, seconds: Callable[[], list[float]]) -> list[dict[str, float]]:
+def curve(name: str, seeds: int, quick: bool) -> list[dict[str, float]]:
     """Return what `method="curve"` comes to in the same time, and with all that it wants."""
     X, y = prepared(name)
-    rows = []
-    for seed, budget in zip(range(seeds), seconds(), strict=True):
+    theirs, rows = read_results("jiang", quick)[f"{SETS[name]}, SGD+DCD"], []
+    budgets = [row["150"]["seconds"] for row in theirs]
+    for seed, budget in zip(range(seeds), budgets, strict=True):
         folds = list(StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y))
         _, short = search(X, y, folds, "curve", time_budget=budget, random_state=seed)
         taken, whole = search(X, y, folds, "curve", random_state=seed)
@@ -167,21 +168,12 @@ def n_draws(name: str, seeds: int) -> int:
 def run(quick: bool, only: str | None = None) -> dict[str, Any]:
     pyplot()  # says so at once if it is missing
     seeds, tasks = 1 if quick else N_SEEDS, dict[str, Callable[[], Any]]()
-    done: dict[str, list[float]] = {}
-
-    def kept(name: str, label: str) -> list[dict[str, Any]]:
-        rows = measured(name, label, n_draws(name, seeds))
-        if label == "SGD+DCD":
-            done[name] = [row["150"]["seconds"] for row in rows]
-        return rows
-
     for name, theirs in SETS.items():
         if quick and name in ("connect4", "magic04"):
             continue
         for label in WAYS:
-            tasks[f"{theirs}, {label}"] = partial(kept, name, label)
-        seconds = partial(done.__getitem__, name)
-        tasks[f"{theirs}, curve"] = partial(curve, name, n_draws(name, seeds), seconds)
+            tasks[f"{theirs}, {label}"] = partial(measured, name, label, n_draws(name, seeds))
+        tasks[f"{theirs}, curve"] = partial(curve, name, n_draws(name, seeds), quick)
     tasks["slopes"] = slopes
     search(*_tiny(), SgdDcd(), max_evals=1)  # compiles
     search(*_tiny(), SgdDcd(jacobian="paper"), max_evals=1)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
-from hypermargin import GradientSearchCV, LinearRegressor
+from hypermargin import GradientSearchCV, KernelSVC, KernelSVR, LinearClassifier, LinearRegressor
 from hypermargin.methods import BilevelSgd, Grid, Mpec, Penalty, SgdDcd
 
 SQUARED = LinearRegressor(loss="squared_epsilon_insensitive")
@@ -122,3 +122,23 @@ def test_constraints_say_beside_which_listed_values_a_name_has_no_range():
 def test_wrong_arguments_of_methods_are_named(made, name):
     with pytest.raises(ValueError, match=f"^{re.escape(name)} must be [^.]*\\.$"):
         made()
+
+
+@pytest.mark.parametrize("method", ["auto", "penalty", "grid", "sgd-dcd", "mpec"])
+@pytest.mark.parametrize(
+    "estimator", [LinearRegressor, LinearClassifier, KernelSVC, KernelSVR], ids=lambda e: e.__name__
+)
+def test_losses_that_do_not_exist_are_named(estimator, method):
+    n_classes = 2 if hasattr(estimator, "decision_function") else 0
+    for name in ("squered", ["hinge"]):
+        with pytest.raises(ValueError, match=r"^loss=.* must be one of \['"):
+            searched(estimator(loss=name), None, n_classes, method=method)
+
+
+def test_ipopt_prints_nothing_where_nothing_is_learnt(capfd):
+    pytest.importorskip("casadi")
+    above = 10.0 * float(np.ptp(make_data(0, n=60, d=4)[1]))
+    space = {"C": None, "epsilon": (above, 10.0 * above)}
+    (said,) = told(LinearSVR(), space, method=Mpec("ipopt"))
+    assert "too wide a tube" in said
+    assert capfd.readouterr() == ("", "")

@@ -1,6 +1,7 @@
 """Moore et al.'s PBP: its derivatives, its subproblem, its subgradients, and where it ends."""
 
 from dataclasses import replace
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypermargin import GradientSearchCV, LinearClassifier, LinearRegressor, val
 from hypermargin._core.budget import Workers
 from hypermargin.adapters.model import read_model
 from hypermargin.adapters.prepare import prepare
+from hypermargin.methods import penalty
 from hypermargin.methods.least_squares import Block, least, solve
 from hypermargin.methods.penalty import Penalty, steepest
 from hypermargin.problems.linear.tangent import Corners, Tangent, Untrained
@@ -303,3 +305,26 @@ def test_what_is_scored_are_trained_machines_and_not_weights_that_know_rows_left
     for record in found[:: max(1, len(found) // 8)]:
         alone, _ = value_and_grad(model, X, y, record["params"], cv=3)
         assert record["objective"] == pytest.approx(alone, rel=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:The best")
+def test_steps_that_hardly_gain_anything_are_not_followed_for_long():
+    rng, noise = np.random.default_rng(3), np.array([0.3, 0.5, 0.8, 1.2, 2.5])
+    X, w = rng.normal(size=(800, 40)), rng.normal(size=40) / np.sqrt(40)
+    groups = rng.integers(5, size=800)
+    y = X @ w + noise[groups] * rng.normal(size=800)
+    space = {"C": None, "epsilon": None, "group_cost": None, "group_epsilon": None}
+    steps, ends = [], []
+    for patience in (penalty.STEPS, 10**6):
+        model = LinearRegressor(loss="squared_epsilon_insensitive")
+        search = GradientSearchCV(
+            model, space, method="penalty", scoring="neg_mean_squared_error", random_state=0
+        )
+        with (
+            patch.object(penalty, "STEPS", patience),
+            patch.object(penalty, "solve", Mock(side_effect=penalty.solve)) as solve,
+        ):
+            ends.append(-search.fit(X, y, cost_groups=groups).best_score_)
+        steps.append(solve.call_count)
+    assert steps[0] < 0.75 * steps[1]
+    assert ends[0] < 1.001 * ends[1]

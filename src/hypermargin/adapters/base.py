@@ -7,7 +7,7 @@ splits its targets into the columns that its machines are trained on, and turns 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -290,6 +290,13 @@ class WeightedClasses(Adapter):
         return {"class_cost": weights}
 
 
+def _named(losses: Mapping[str, Any], name: Any) -> Any:
+    """Return a loss by its name, or say which names there are."""
+    if name not in list(losses):  # a name need not be hashable
+        raise ValueError(f"loss={name!r} must be one of {list(losses)}.")
+    return losses[name]
+
+
 class OwnParts(Adapter):
     """Estimators of our own, with hyperparameters by part that have the names of the loss's."""
 
@@ -326,7 +333,7 @@ class OwnKnobs(OwnParts):
     def loss(self) -> Loss:
         if self.machine.loss == "smooth_hinge":
             return SmoothHinge(self.machine.mu)
-        return CLASSIFICATION[self.machine.loss]()
+        return _named(CLASSIFICATION, self.machine.loss)()
 
     def knobs(self) -> tuple[str, ...]:
         return (*super().knobs(), "threshold")
@@ -365,7 +372,7 @@ class OwnLosses(OwnParts):
     by_part: ClassVar[dict[str, str]] = {n: n for n in ("group_cost", "group_epsilon")}
 
     def loss(self) -> Loss:
-        return REGRESSION[self.machine.loss]()
+        return _named(REGRESSION, self.machine.loss)()
 
     def knobs(self) -> tuple[str, ...]:
         quantile = ("quantile",) if self.machine.loss == "pinball" else ()

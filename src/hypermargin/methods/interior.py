@@ -50,7 +50,9 @@ def relaxed(programme: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         "f": casadi.dot(programme.errors, v),
         "g": casadi.vertcat(casadi.mtimes(linear, v), *gaps),
     }
-    solver = casadi.nlpsol("mpec", "ipopt", parts, {"print_time": False, "ipopt": options})
+    # derivatives by the limits are not wanted, and casadi complains where they do not exist
+    quiet = {"print_time": False, "calc_lam_p": False, "ipopt": options}
+    solver = casadi.nlpsol("mpec", "ipopt", parts, quiet)
     low, high = programme.bounds.T
     zeros, ones = np.zeros(programme.equal.shape[0]), np.ones(n_folds)
     below = np.append(zeros, np.full(programme.less.shape[0] + n_folds, -np.inf))

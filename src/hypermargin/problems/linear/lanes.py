@@ -131,6 +131,11 @@ class Matrix:
         return sums[:-1, :1] / self.n_rows
 
     @cached
+    def full(self) -> np.ndarray:
+        """All rows as they are multiplied, dense and in double precision: for few features."""
+        return self.dense(np.arange(self.n_rows)).astype(float, copy=False)
+
+    @cached
     def squared_lengths(self) -> np.ndarray:
         """The squared length of every row."""
         return self.squares() + self.scale**2

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..._core.budget import Budget
 from ..._core.space import Params
@@ -131,31 +130,33 @@ class Place:
     def left_out(self, job: Job) -> np.ndarray:
         """Return the rows that a machine's fold leaves out, the constant included."""
         part = self.home[job]
-        return part.matrix.dense(part._places(part.test[job[0]])).astype(float)
+        return part.matrix.full[part._places(part.test[job[0]])]
 
     def tangents(self) -> dict[Job, Tangent]:
         """Return how the gradients of all machines move."""
         found = {}
         for part in self.parts:
-            X = _dense(part)
             shifts = [_shift(part, name, entry) for name, entry in self.coordinates]
             for lane, job in enumerate(part.jobs):
-                found[job] = self._tangent(part, X, lane, shifts)
+                found[job] = self._tangent(part, lane, shifts)
         return found
 
-    def _tangent(self, part: Part, X: np.ndarray, lane: int, shifts: list[Shift]) -> Tangent:
-        bundle, dual = part.bundle, part.bundle.loss.dual
+    def _tangent(self, part: Part, lane: int, shifts: list[Shift]) -> Tangent:
+        bundle, dual, X = part.bundle, part.bundle.loss.dual, part.matrix.full
         A, D = bundle.A[:, lane], bundle.D[:, lane].copy()
         e, weight = dual.target - bundle.Z[:, lane], bundle.loss.weight[:, lane]
         on = _on_corner(e, weight, dual)
         D[on] = 0.0
         moved = np.array([shift.of(A, D, e, bool(dual.soft)) for shift in shifts]).T
         bent = np.flatnonzero(D)
-        Y = X[bent] * np.sqrt(D[bent])[:, None]
+        Y = X[bent]
+        Y *= np.sqrt(D[bent])[:, None]
         H = Y.T @ Y  # the same matrix twice costs half
         H[np.diag_indices_from(H)] += bundle.penalty[:, 0]
         steep = weight[on] * bundle.loss.stiffness[on]
-        moves = np.array([-shift.corner(e)[on] for shift in shifts]).T
+        moves = np.zeros((len(on), len(shifts)))
+        if len(on):
+            moves = np.array([-shift.corner(e)[on] for shift in shifts]).T
         corners = Corners(X[on], steep, moves)
         return Tangent(self.gradients[part.jobs[lane]], H, -(X.T @ moved), corners)
 
@@ -174,7 +175,9 @@ class Shift:
 
     def of(self, A: np.ndarray, D: np.ndarray, e: np.ndarray, soft: bool) -> np.ndarray:
         """Return derivatives of the coefficients."""
-        moved = A * self.cost + D * self.corner(e)
+        moved = A * self.cost
+        if np.ndim(self.kink) or np.ndim(self.target):  # else none of the corners moves
+            moved = moved + D * self.corner(e)
         if soft or np.ndim(self.at_bound) == 0:
             return moved
         return moved + np.where(D == 0, A * self.at_bound, 0.0)
@@ -206,10 +209,3 @@ def _on_corner(e: np.ndarray, weight: np.ndarray, dual: Any) -> np.ndarray:
     near = ON_CORNER * float(np.abs(dual.target).max(initial=0.0))
     has_one = (weight > 0) & ((dual.kink > 0) | (dual.lower == 0) | (dual.upper == 0))
     return np.flatnonzero(has_one & (np.abs(np.abs(e) - dual.kink) <= near))
-
-
-def _dense(part: Part) -> np.ndarray:
-    matrix = part.matrix
-    if sparse.issparse(matrix.X):
-        return matrix.dense(np.arange(matrix.n_rows)).astype(float)
-    return np.column_stack([matrix.X, np.full(matrix.n_rows, matrix.scale)])
