@@ -9,7 +9,7 @@ from helpers import C_GAMMA, imbalanced, make_data, quick, svc, svr
 from sklearn import config_context, metrics
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, SVR, LinearSVC
 
 from hypermargin import GradientSearchCV
 from hypermargin.search.estimate import RESAMPLES, draws
@@ -215,3 +215,11 @@ def test_a_search_whose_score_fails_can_be_pickled_and_says_why_there_is_no_esti
     again = pickle.loads(pickle.dumps(search.fit(X, y)))
     with pytest.raises(AttributeError, match=r"score_estimate_.*pos_label"):
         again.score_estimate_  # noqa: B018
+
+
+def test_a_fold_whose_rows_have_no_weight_can_be_pickled():
+    X, y = make_data(0, n=24)
+    weight = np.ones(24)
+    weight[:6] = 0.0  # the first of four folds
+    search = GradientSearchCV(SVR(), cv=KFold(4), max_evals=3).fit(X, y, sample_weight=weight)
+    assert pickle.loads(pickle.dumps(search)).best_params_ == search.best_params_

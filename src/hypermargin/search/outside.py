@@ -245,7 +245,7 @@ def keep(
     )  # fmt: skip
     if not np.isnan(kept.found).any():
         return kept
-    each = kept.scores(np.ones((1, max(int(part.max()) for part in rows) + 1)))[0]
+    each = kept.scores(np.ones((1, max(int(part.max(initial=0)) for part in rows) + 1)))[0]
     return replace(kept, found=np.where(np.isnan(kept.found), each, kept.found))
 
 
