@@ -530,7 +530,7 @@ def test_the_tables_of_a_search(method):
     assert len(search.history_) >= n
     for record in search.history_:
         keys = {"params", "objective", "gradient", "score", "seconds", "n_samples", "tol"}
-        assert set(record) == keys
+        assert set(record) == keys | {"look"}
     assert search.best_score_ == rows["mean_test_score"][search.best_index_]
     assert search.seconds_["train"] > 0
     assert ("adjoint" in search.seconds_) == (method != "path")
