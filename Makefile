@@ -32,10 +32,11 @@ demo: $(DEMO)
 	@mkdir -p build
 	@$(BIN)/hypermargin demo --report build/demo.html --overwrite
 
+# two processes of tests have a core each, so BLAS gets one thread
 test: venv
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	@$(BIN)/mypy & types=$$!; $(BIN)/pytest --quiet -n 2 --dist loadfile; tests=$$?; wait $$types && exit $$tests
+	@export OPENBLAS_NUM_THREADS=1; $(BIN)/mypy & types=$$!; $(BIN)/pytest --quiet -n 2 --dist loadfile; tests=$$?; wait $$types && exit $$tests
 
 format: venv
 	$(BIN)/ruff check --fix

@@ -2,7 +2,7 @@
 
 import pytest
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.linear_model import Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
@@ -40,7 +40,6 @@ FAST = dict(cv=2, max_evals=2, error_score="raise", random_state=0)
         GradientSearchCV(LinearSVR(), **FAST),
         GradientSearchCV(LinearSVC(loss="hinge"), method="gradient", **FAST),
         GradientSearchCV(Ridge(), **FAST),
-        GradientSearchCV(RidgeClassifier(), **FAST),
         GradientSearchCV(
             make_pipeline(StandardScaler(), SVC()),
             {"svc__C": (0.1, 10.0), "svc__kernel": ["rbf", "linear"]},

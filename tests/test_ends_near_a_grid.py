@@ -23,16 +23,16 @@ WIDTH = {"C": (1e-2, 1e3), "gamma": (1e-3, 10.0)}
 TUBE = {"C": (1e-4, 1e3), "epsilon": (1e-2, 1.0)}
 ALONE = ("curve", "gradient")  # where C alone is tuned
 CLAIMS = {
-    "hinge": (LinearClassifier(loss="hinge"), ONE, 41, ALONE),
-    "squared hinge": (LinearSVC(), ONE, 41, ALONE),
-    "smooth hinge": (LinearClassifier(loss="smooth_hinge"), ONE, 41, ALONE),
-    "logistic": (LogisticRegression(), ONE, 41, ALONE),
-    "RBF": (SVC(), WIDTH, 169, ("gradient",)),
-    "ridge": (Ridge(), {"alpha": (1e-4, 1e4)}, 41, (*ALONE, "penalty")),
-    "tube": (LinearRegressor(loss="squared_epsilon_insensitive"), TUBE, 169, ("gradient",)),
-    "RBF regression": (SVR(), WIDTH, 169, ("gradient",)),
+    "hinge": (LinearClassifier(loss="hinge"), ONE, 25, ALONE),
+    "squared hinge": (LinearSVC(), ONE, 25, ALONE),
+    "smooth hinge": (LinearClassifier(loss="smooth_hinge"), ONE, 25, ALONE),
+    "logistic": (LogisticRegression(), ONE, 25, ALONE),
+    "RBF": (SVC(), WIDTH, 81, ("gradient",)),
+    "ridge": (Ridge(), {"alpha": (1e-4, 1e4)}, 25, (*ALONE, "penalty")),
+    "tube": (LinearRegressor(loss="squared_epsilon_insensitive"), TUBE, 81, ("gradient",)),
+    "RBF regression": (SVR(), WIDTH, 81, ("gradient",)),
     "kernel ridge": (
-        KernelRidge(kernel="rbf"), {"alpha": (1e-4, 1e2), "gamma": (1e-3, 10.0)}, 169, ("gradient",)
+        KernelRidge(kernel="rbf"), {"alpha": (1e-4, 1e2), "gamma": (1e-3, 10.0)}, 81, ("gradient",)
     ),
 }  # fmt: skip
 

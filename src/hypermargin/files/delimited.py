@@ -29,7 +29,7 @@ MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "?"])
 LINES_SEEN = 100  # lines that are looked at before reading,
 LETTERS_SEEN, LEAST_SEEN = 10_000_000, 3  # or so many letters, but not fewer lines than that
 CELLS = 1_000_000  # that are held as text at a time, where rows are not wide
-FEW_ROWS = 8  # that are, however wide they are: columns grow by so many values at least
+BLOCK_ROWS = 8  # that are, however wide they are: columns grow by so many values at least
 DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
 Rows = list[list[str]]
 
@@ -195,7 +195,7 @@ class _Reader:
         names = distinct(self.path, first) if self.layout.header else _numbered(len(first))
         parts: list[list[np.ndarray]] = [[] for _ in names]
         pending: Rows = [] if self.layout.header else [first]
-        most = max(FEW_ROWS, CELLS // len(names))
+        most = max(BLOCK_ROWS, CELLS // len(names))
         for line, row in rows:
             if len(row) != len(names):
                 raise Mistake(

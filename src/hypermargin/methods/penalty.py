@@ -38,7 +38,7 @@ RHO = 0.1  # the least share of what was promised that a step must gain
 PART_OF_TOL = 0.2  # of the tolerance of a search: Moore et al.'s own if that is the usual one
 PROXIMITY = 1e-2  # proximity to begin with; to try again nearer costs little
 ASTRAY = 0.1  # of the loss of trained machines, that no weights are to gain by not being trained
-STEPS = 10  # that are to gain the tolerance together, or else are the last of a penalty
+RECENT_STEPS = 10  # that are to gain the tolerance together, or else are the last of a penalty
 DOUBLINGS = 50  # most of a penalty; beyond that there is nothing but rounding
 STEEPER = 16.0  # factor on penalties that let them
 AFAR = 0.3  # moves of hyperparameters that are worth an evaluation, in units of the space
@@ -196,7 +196,7 @@ class Bilevel:
         tau, value = PROXIMITY, penalties.value(point)
         values = [value]
         while True:
-            if len(values) > STEPS and values[-STEPS - 1] - value < self.tol * value:
+            if len(values) > RECENT_STEPS and values[-RECENT_STEPS - 1] - value < self.tol * value:
                 return point, False
             slope = self.slope(point, penalties, value)
             if slope.length < self.tol * value:

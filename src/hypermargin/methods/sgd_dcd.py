@@ -33,8 +33,8 @@ from .stochastic import Machine, StochasticSteps, add_row, row_dot
 
 JACOBIANS = ("exact", "paper")
 SWEEPS = 10  # in one iteration, at most
-FIRST = 1.5  # length of the first step of log C: with 1 more searches end in a dent on the way (7
-# of 34 small draws above 2 %, instead of 3), and 2 may step over a minimum
+FIRST_STEP = 1.5  # of log C: with 1 more searches end in a dent on the way (7 of 34 small draws above
+# 2 %, instead of 3), and 2 may step over a minimum
 VIOLATION = 0.1  # of a margin, at which a machine is well enough trained: LIBLINEAR's own
 
 
@@ -143,7 +143,7 @@ class SgdDcd(StochasticSteps):
     def moved(self, C: float, up: float, t: int, n_features: int) -> float:
         if self.as_printed:
             return super().moved(C, up, t, n_features)
-        return C * float(np.exp(up * FIRST * self.step / np.sqrt(t)))
+        return C * float(np.exp(up * FIRST_STEP * self.step / np.sqrt(t)))
 
     def chosen(self, past: list[float]) -> float:
         if self.as_printed:

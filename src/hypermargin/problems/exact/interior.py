@@ -27,7 +27,7 @@ from ...losses.base import Dual
 from .saddle import cholesky, cholesky_solve
 from .smo import make_feasible
 
-STEPS = 60  # at most; some twenty are usual
+CENTRAL_STEPS = 60  # at most; some twenty are usual
 PRODUCTS = 1e-9  # products of variables and multipliers in the end, in units of gap and coefficient
 PART_OF_WAY = 0.995  # the part of the way to the nearest bound that a step goes
 FAR = 1e6, 1e12  # coefficients to begin with and in the end, if bounds are further away
@@ -41,7 +41,7 @@ def solve_inside(K: np.ndarray, dual: Dual, gap: float, budget: Budget) -> np.nd
     programme = _Programme(K[np.ix_(rows, rows)], Dual(*fields))
     with np.errstate(all="ignore"):  # bounds may be as large as numbers are
         product = np.inf
-        for _ in range(STEPS):
+        for _ in range(CENTRAL_STEPS):
             if budget.expired() or not programme.step():
                 break
             before, product = product, programme.mean_product / (gap * programme.typical)
