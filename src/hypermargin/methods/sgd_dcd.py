@@ -33,8 +33,8 @@ from .stochastic import Machine, StochasticSteps, add_row, row_dot
 
 JACOBIANS = ("exact", "paper")
 SWEEPS = 10  # in one iteration, at most
-FIRST_STEP = 1.5  # of log C: with 1 more searches end in a dent on the way (7 of 34 small draws above
-# 2 %, instead of 3), and 2 may step over a minimum
+FIRST_STEP = 1.5  # of log C: with 1 more searches end in a dent on the way (7 of 34 small draws
+# above 2 %, instead of 3), and 2 may step over a minimum
 VIOLATION = 0.1  # of a margin, at which a machine is well enough trained: LIBLINEAR's own
 
 
