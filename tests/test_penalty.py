@@ -312,13 +312,13 @@ def test_steps_that_hardly_gain_anything_are_not_followed_for_long():
     y = X @ w + noise[groups] * rng.normal(size=800)
     space = {"C": None, "epsilon": None, "group_cost": None, "group_epsilon": None}
     steps, ends = [], []
-    for patience in (penalty.STEPS, 10**6):
+    for patience in (penalty.RECENT_STEPS, 10**6):
         model = LinearRegressor(loss="squared_epsilon_insensitive")
         search = GradientSearchCV(
             model, space, method="penalty", scoring="neg_mean_squared_error", random_state=0
         )
         with (
-            patch.object(penalty, "STEPS", patience),
+            patch.object(penalty, "RECENT_STEPS", patience),
             patch.object(penalty, "solve", Mock(side_effect=penalty.solve)) as solve,
         ):
             ends.append(-search.fit(X, y, cost_groups=groups).best_score_)
