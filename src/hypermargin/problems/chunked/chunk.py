@@ -123,11 +123,37 @@ class Machines:
         return weight
 
 
+class Room:
+    """Memory that one block after the other uses.
+
+    Dask's workers give large arrays back to the system at once; to get them anew for every block
+    takes as long as what is done with them.
+    """
+
+    def __init__(self) -> None:
+        self.kept = dict[str, np.ndarray]()
+
+    def array(self, name: str, shape: tuple[int, int]) -> np.ndarray:
+        """Return an array of this name, to be filled; the last one of this name is overwritten."""
+        size = shape[0] * shape[1]
+        if name not in self.kept or len(self.kept[name]) < size:
+            self.kept[name] = np.empty(size)
+        return self.kept[name][:size].reshape(shape)
+
+    def doubled(self, X: Any) -> Any:
+        """Return rows in double precision, if they are dense and are not kept so."""
+        if sparse.issparse(X) or X.dtype == np.float64:
+            return X
+        found = self.array("rows", X.shape)
+        found[:] = X
+        return found
+
+
 class Block:
     """Some rows of a chunk, with the losses of all machines at some hyperparameters."""
 
-    def __init__(self, chunk: Chunk, rows: slice, machines: Machines, params: Params):
-        self.machines, self.rows = machines, rows
+    def __init__(self, chunk: Chunk, rows: slice, machines: Machines, params: Params, room: Room):
+        self.machines, self.rows, self.room = machines, rows, room
         X, self.params, self.points, landmarks = chunk.X[rows], params, None, machines.landmarks
         if landmarks is not None:
             self.points, self.cols = landmarks.placed(X, params), landmarks.points(params)
@@ -137,7 +163,7 @@ class Block:
                     f"the kernel matrix is not finite at {params}; scale the data or narrow the "
                     "space."
                 )
-        self.matrix = as_matrix(X, np.float64, Workers(1), machines.intercept)
+        self.matrix = as_matrix(room.doubled(X), np.float64, Workers(1), machines.intercept)
         self.y, self.fold = chunk.y[rows], machines.folds(chunk, rows)
         self.counts = chunk.counts[rows]
         self.columns = machines.columns(self.y)
@@ -215,8 +241,18 @@ class Block:
     def gram(self, weight: np.ndarray) -> np.ndarray:
         """Return X' diag(weight) X, the constant included."""
         rows = np.flatnonzero(weight)
-        B = self.matrix.dense(rows) * np.sqrt(weight[rows])[:, None]
-        return B.T @ B
+        roots, X = np.sqrt(weight[rows]), self.matrix.X
+        if sparse.issparse(X):
+            B = self.matrix.dense(rows) * roots[:, None]
+            return B.T @ B
+        d, scale = X.shape[1], self.machines.intercept
+        B = np.take(X, rows, axis=0, out=self.room.array("gram", (len(rows), d)), mode="clip")
+        B *= roots[:, None]
+        found = np.empty((d + 1, d + 1))
+        found[:d, :d] = B.T @ B
+        found[d, :d] = found[:d, d] = scale * (roots @ B)
+        found[d, d] = scale**2 * (roots @ roots)
+        return found
 
 
 def blocks(chunk: Chunk, machines: Machines, params: Params) -> Iterator[Block]:
@@ -227,8 +263,9 @@ def blocks(chunk: Chunk, machines: Machines, params: Params) -> Iterator[Block]:
         entries += 2.0 * machines.landmarks.X.shape[0]
     # sums of as many features as there are should not outweigh the rows that they are made of
     most = max(BLOCK_BYTES, 32.0 * X.shape[1] * n_lanes)
+    room = Room()
     for rows in in_blocks(len(chunk), 8.0 * (entries + 4.0 * n_lanes), most):
-        yield Block(chunk, rows, machines, params)
+        yield Block(chunk, rows, machines, params, room)
 
 
 def times(matrix: Matrix, W: np.ndarray) -> np.ndarray:
