@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import combinations
+from itertools import combinations, cycle
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from hypermargin.problems.chunked.solver import Solver
 
 try:
     import dask.array as da
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, wait
 except ImportError:
     da = None  # type: ignore
 
@@ -243,8 +243,11 @@ def workers(quick: bool) -> dict[str, Any]:
     for n_workers in (1, 2):
         with cluster(n_workers) as client:
             size = -(-len(y) // 4)
+            # rows and their labels are on one worker, as many rows on each
+            on = cycle(client.scheduler_info(n_workers=-1)["workers"])
             parts = [
-                client.scatter([X[i : i + size], y[i : i + size]]) for i in range(0, len(y), size)
+                client.scatter([X[i : i + size], y[i : i + size]], workers=[next(on)])
+                for i in range(0, len(y), size)
             ]
             sizes = [min(size, len(y) - i) for i in range(0, len(y), size)]
             Xd, yd = (
@@ -257,10 +260,9 @@ def workers(quick: bool) -> dict[str, Any]:
                 )
                 for k, shape, dtype in ((0, X.shape[1:], X.dtype), (1, (), y.dtype))
             )
-            # copies that are rows of their own, as many on each worker
+            # copies that are rows of their own
             Xd, yd = client.persist([Xd.map_blocks(np.copy), yd.map_blocks(np.copy)])
-            del parts
-            client.rebalance()
+            wait([Xd, yd])
             searched(Xd[::100], yd[::100], LinearSVC(), max_evals=2)  # compiles, on each worker
             begun = time.perf_counter()
             search = searched(Xd, yd, LinearSVC(), refit=False)

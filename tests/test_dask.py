@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from dask.sizeof import sizeof
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
@@ -24,6 +25,7 @@ from hypermargin.adapters.chunked import gather_from, make_chunk
 from hypermargin.adapters.chunked_folds import before_each, class_counts, read_folds
 from hypermargin.adapters.survey import survey
 from hypermargin.methods import Grid, Method
+from hypermargin.problems.chunked.chunk import Chunk
 from hypermargin.problems.chunked.places import Here
 from hypermargin.problems.exact.problem import CrossValidation
 
@@ -501,3 +503,9 @@ def test_a_fold_without_a_class_is_refused():
     labels = np.where(np.arange(N) < 80, 2, Y3 % 2)
     with pytest.raises(ValueError, match="training part of fold 0 has no sample of class 2"):
         GradientSearchCV(LinearSVC(), cv=KFold(3)).fit(chunked(X), chunked(labels))
+
+
+@pytest.mark.parametrize("rows", [X, sparse.csr_matrix(np.where(np.abs(X) > 1, X, 0.0))])
+def test_schedulers_are_told_how_large_a_chunk_is(rows):
+    made = Chunk(rows, Y == "yes", np.zeros(N, int), np.ones(N), np.ones(N))
+    assert sizeof(made) == pytest.approx(sizeof(rows) + 25 * N, rel=0.02)

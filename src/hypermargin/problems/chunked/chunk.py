@@ -45,6 +45,12 @@ class Chunk:
     def __len__(self) -> int:
         return self.X.shape[0]
 
+    def __sizeof__(self) -> int:
+        # schedulers weigh by it whether to move rows or to wait for the worker that has them
+        rows = self.X
+        parts = [rows.data, rows.indices, rows.indptr] if sparse.issparse(rows) else [rows]
+        return sum(a.nbytes for a in (*parts, self.y, self.fold, self.weight, self.counts))
+
 
 @dataclass(frozen=True)
 class Landmarks:
