@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._core.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from .adapters.metric import LearnedMetric
     from .criteria.base import check_gradient
     from .estimators.kernel import KernelSVC, KernelSVR
     from .estimators.linear import LinearClassifier, LinearRegressor
@@ -20,6 +21,7 @@ __all__ = [
     "GradientSearchCV",
     "KernelSVC",
     "KernelSVR",
+    "LearnedMetric",
     "LinearClassifier",
     "LinearRegressor",
     "check_gradient",
@@ -29,6 +31,7 @@ __all__ = [
 # where the names above are; they are loaded, all of them, when the first is asked for, so that
 # `hypermargin --help` need not wait for the compiler
 _PLACES = (
+    "adapters.metric",
     "criteria.base",
     "estimators.kernel",
     "estimators.linear",

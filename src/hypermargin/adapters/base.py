@@ -140,6 +140,10 @@ class Adapter:
         """Return what keeps an estimator from being differentiated, if anything does."""
         return None
 
+    def metric(self) -> Any:
+        """Return what rows pass through before a kernel compares them, not fitted, if anything."""
+        return None
+
     def solver(self) -> str | None:
         """Return how machines are trained, if the estimator says so; None is the usual way."""
         return None

@@ -33,6 +33,7 @@ from .base import (
     read_classes,
 )
 from .classes import OneAgainstRest
+from .metric import LearnedMetric
 
 
 class _Libsvm(Adapter):
@@ -155,7 +156,24 @@ class KernelRidgeAdapter(ManyTargets):
         return 1.0 / X.shape[1]
 
 
-class KernelSVCAdapter(OwnSolver, OwnKnobs, SVCAdapter):
+class _WithMetric(Adapter):
+    """Machines that learn what distances are measured in, if they are told to."""
+
+    def metric(self) -> Any:
+        if self.machine.metric is None:
+            return None
+        return LearnedMetric("classes" if hasattr(self, "decision_function") else "numbers")
+
+    def refuse(self) -> str | None:
+        if self.machine.metric is not None and self.machine.kernel == "precomputed":
+            return (
+                f"metric={self.machine.metric!r} and kernel='precomputed', which has no features; "
+                "use metric=None"
+            )
+        return super().refuse()
+
+
+class KernelSVCAdapter(_WithMetric, OwnSolver, OwnKnobs, SVCAdapter):
     """As SVC, with the losses, costs, margins and threshold of our own classifier."""
 
     holds_widths = True
@@ -192,7 +210,7 @@ class _KernelOneAgainstRest(OneAgainstRest, KernelSVCAdapter):
     by_part: ClassVar[dict[str, str]] = {**OwnKnobs.by_part, "machine_cost": "machine_cost"}
 
 
-class KernelSVRAdapter(OwnLosses, SVRAdapter):
+class KernelSVRAdapter(_WithMetric, OwnLosses, SVRAdapter):
     """As SVR, with the losses of our own regressor."""
 
     holds_widths = True

@@ -277,8 +277,11 @@ def read_model(estimator: Any) -> Model:
                 raise ValueError(
                     f"{type(machine).__name__} cannot be differentiated with {obstacle}."
                 )
+            metric = adapter.metric()
+            if metric is not None:
+                steps.append((prefix + "metric", metric))
             paths = tuple(path for path, _ in steps)
-            if prefix.count("__") > 1:  # a path is no name of a step
+            if any("__" in path for path in paths):  # a path is no name of a step
                 steps = [(f"step{number}", t) for number, (_, t) in enumerate(steps)]
             before = Transformers(steps) if steps else None
             return Model(estimator, adapter, prefix, before, paths)

@@ -54,6 +54,7 @@ class _KernelMachine(Machine):
             "array-like",
         ],
         "coef0": [Interval(Real, None, None, closed="neither")],
+        "metric": [StrOptions({"gradients"}), None],
         "memory_limit": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -72,6 +73,9 @@ class _KernelMachine(Machine):
         if not COSTS[0] <= self.C <= COSTS[1]:
             raise ValueError(f"C={self.C!r} must be between {COSTS[0]} and {COSTS[1]}.")
         check_matrices(self._kernel, X)
+        self.metric_: Any = self._adapter(self).metric()
+        if self.metric_ is not None:
+            X = self.metric_.fit(X, targets.y).transform(X)
         weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         adapter, points, targets = self._adapter(self), Points.of(X), targets.in_groups(cost_groups)
         self._check_weight(weight, targets)
@@ -144,6 +148,8 @@ class _KernelMachine(Machine):
         outputs = np.zeros((X.shape[0], len(self.dual_coef_)))
         if not len(self.support_):
             return outputs
+        if self.metric_ is not None:
+            X = self.metric_.transform(X)
         vectors = Points.of(self.support_vectors_, self.support_)
         if sparse.issparse(X) != sparse.issparse(vectors.X):
             X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(X)
@@ -234,7 +240,8 @@ class KernelSVC(KnobClassifier, _KernelMachine):
         "rbf", "linear", "poly", "sigmoid" or "precomputed" as in :class:`~sklearn.svm.SVC`, or
         "laplacian", "matern12", "matern32", "matern52", "chi2", "categories", "tanimoto", "minmax".
         With "auto" a search chooses: a Gaussian whose shape it learns, or the Laplacian, with a
-        width for each feature if that pays.  (Without a search it is "rbf".)
+        width for each feature if that pays, or that Gaussian with ``metric="gradients"``.  (Without
+        a search it is "rbf".)
     degree : int, default=3
         Of the polynomial kernel given by name.
     gamma : "scale", "auto", float or array-like of shape (n_features,), default="scale"
@@ -267,6 +274,9 @@ default="hinge"
         Klatzer and Pock do, which is slower.
     tol : float, default=1e-3
         Optimality gap to train to.
+    metric : {"gradients"} or None, default=None
+        What distances are measured in: the features as they are, or directions in which the targets
+        change (:class:`LearnedMetric`), with which `kernel` has one width for all.
     memory_limit : float, default=4000
         Megabytes for the kernel matrix; above that its rows are computed when they are needed.
 
@@ -281,6 +291,8 @@ default="hinge"
         the machine tells from the rest.
     intercept_ : ndarray of shape (n_machines,)
     n_iter_ : int
+    metric_ : LearnedMetric or None
+        With ``metric="gradients"``, what turns rows into those that the kernel compares.
     calibration_ : object or None
         The sigmoid of `predict_proba`, if a search has fitted one: `slope`, `offsets` and
         ``probabilities(outputs)``.
@@ -328,6 +340,7 @@ default="hinge"
         threshold: float = 0.0,
         solver: str = "auto",
         tol: float = 1e-3,
+        metric: str | None = None,
         memory_limit: float = 4000,
     ):
         self.C = C
@@ -345,6 +358,7 @@ default="hinge"
         self.threshold = threshold
         self.solver = solver
         self.tol = tol
+        self.metric = metric
         self.memory_limit = memory_limit
 
     def _split_score(
@@ -381,7 +395,7 @@ default="epsilon_insensitive"
         those that they do not name; `fit` is told the groups as `cost_groups`.
     tol : float, default=1e-3
         Optimality gap to train to, in units of the target's standard deviation.
-    kernel, degree, gamma, coef0, memory_limit
+    kernel, degree, gamma, coef0, metric, memory_limit
         As in :class:`KernelSVC`.
 
     Attributes
@@ -423,6 +437,7 @@ default="epsilon_insensitive"
         group_cost: Any = None,
         group_epsilon: Any = None,
         tol: float = 1e-3,
+        metric: str | None = None,
         memory_limit: float = 4000,
     ):
         self.C = C
@@ -436,6 +451,7 @@ default="epsilon_insensitive"
         self.group_cost = group_cost
         self.group_epsilon = group_epsilon
         self.tol = tol
+        self.metric = metric
         self.memory_limit = memory_limit
 
     def _split_score(

@@ -42,9 +42,14 @@ KERNELS: dict[str, type[Kernel]] = {
 OBJECTS: tuple[type[Kernel], ...] = (GeneralisedGaussian, RationalQuadratic)
 
 
-# what a search chooses from with kernel="auto": functions of the distance, as smooth as data want
-# them, and products of functions of single features, which tables mostly want
-CHOICES: tuple[Kernel, ...] = (GeneralisedGaussian(ard=True), Laplacian(ard=True))
+# what a search chooses from with kernel="auto", as values of estimators' parameters: functions of
+# the distance, as smooth as data want them; products of functions of single features, which tables
+# mostly want; and functions of the distance in directions of their own
+CHOICES: tuple[dict[str, Any], ...] = (
+    {"kernel": GeneralisedGaussian(ard=True)},
+    {"kernel": Laplacian(ard=True)},
+    {"kernel": GeneralisedGaussian(), "metric": "gradients"},
+)
 
 
 def make_kernel(name: Any, degree: float) -> Kernel:

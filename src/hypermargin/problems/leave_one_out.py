@@ -35,12 +35,13 @@ class LeftOut:
 
     `pullback` turns a cotangent on them into one on the kernel's hyperparameters and on log(ridge);
     `predict` gives the outputs at other points of the machine that was trained on all rows, with
-    other hyperparameters of the kernel if they are given.
+    other hyperparameters of the kernel if they are given, and `coefficients` are that machine's.
     """
 
     outputs: np.ndarray
     pullback: Callable[[np.ndarray], tuple[Params, float]]
     predict: Callable[..., np.ndarray]
+    coefficients: np.ndarray
 
 
 class LeaveOneOut:
@@ -83,7 +84,7 @@ class LeaveOneOut:
             block = self.kernel.block(self.kernel.at(others, now), own, now)
             return block @ alpha + bias + self.middle
 
-        return LeftOut(outputs, pullback, predict)
+        return LeftOut(outputs, pullback, predict, alpha)
 
 
 def _inverse(K: np.ndarray, ridge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

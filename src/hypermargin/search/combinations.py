@@ -224,9 +224,13 @@ def _with_kernels(estimator: Any, parts: list[tuple[dict, dict]]) -> list[tuple[
             found.append((listed, ranges))
             continue
         kept = {n: r for n, r in ranges.items() if n != f"{prefix}gamma" or r is not None}
-        for kernel in CHOICES:
-            own = dict.fromkeys(f"{prefix}kernel__{name}" for name in kernel.hyperparameters)
-            found.append(({**listed, f"{prefix}kernel": kernel}, {**own, **kept}))
+        for choice in CHOICES:
+            names = choice["kernel"].hyperparameters
+            own = dict.fromkeys(f"{prefix}kernel__{name}" for name in names)
+            chosen = {prefix + name: value for name, value in choice.items()}
+            found.append(
+                ({**chosen, **listed, f"{prefix}kernel": choice["kernel"]}, {**own, **kept})
+            )
     return found
 
 
