@@ -5,6 +5,7 @@ import pytest
 from helpers import make_data
 from scipy.optimize import LinearConstraint
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import PredefinedSplit
 from sklearn.svm import SVR, LinearSVC, LinearSVR
 
 from hypermargin import GradientSearchCV, LinearRegressor
@@ -147,3 +148,18 @@ def test_an_interior_point_method_meets_constraints():
     search = search_by(Mpec("ipopt"), *make_data(0, n=40, d=3), constraints=given)
     at = [record["params"] for record in search.history_]
     assert max(one["C"] + one["epsilon"] for one in at) <= 0.1
+
+
+def test_errors_of_rows_without_weight_do_not_count():
+    X, y = make_data(0, n=30)
+    X_more, y_more = np.vstack([X, 5.0 * X[:9]]), np.r_[y, -50.0 * y[:9]]
+    weight, fold = np.r_[np.ones(30), np.zeros(9)], np.arange(39) % 3
+    alone, beside = Asked(), Asked()
+    search_by(alone, X, y, cv=PredefinedSplit(fold[:30]))
+    search = GradientSearchCV(
+        LinearSVR(), SPACE, method=beside, cv=PredefinedSplit(fold), random_state=0
+    )
+    search.fit(X_more, y_more, sample_weight=weight)
+    np.testing.assert_allclose(
+        beside.programme.errors @ beside.point, alone.programme.errors @ alone.point, rtol=1e-4
+    )

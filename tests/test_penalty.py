@@ -325,3 +325,12 @@ def test_steps_that_hardly_gain_anything_are_not_followed_for_long():
         steps.append(solve.call_count)
     assert steps[0] < 0.75 * steps[1]
     assert ends[0] < 1.001 * ends[1]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 1e6])
+@pytest.mark.parametrize("estimator", [Ridge(), LinearRegressor(loss="squared")])
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:The best")
+def test_targets_that_are_all_equal_leave_nothing_to_gain(estimator, level):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    search = GradientSearchCV(estimator, method="penalty", scoring="neg_mean_squared_error")
+    assert search.fit(X, np.full(60, level)).best_score_ > -1e-3 * max(level, 1.0) ** 2

@@ -133,6 +133,7 @@ class FoldRows:
     weight: np.ndarray
     X_out: np.ndarray
     y_out: np.ndarray
+    counts: np.ndarray  # how much errors of the rows left out count
 
 
 class Programme:
@@ -158,9 +159,10 @@ class Programme:
         rows, matrix = self.problem.matrix(number, np.float64, None)
         X = matrix.dense(np.arange(matrix.n_rows)).astype(float)
         column, fold = self.problem.columns[0], self.problem.folds[f]
-        weight, out = fold.of_column(column)[rows], np.isin(rows, fold.test)
+        weight, counts = fold.of_column(column)[rows], self.objective.weight[rows]
         used, y = weight > 0, column.target[rows]
-        return FoldRows(X[used], y[used], weight[used], X[out], y[out])
+        out = np.isin(rows, fold.test) & (counts > 0)
+        return FoldRows(X[used], y[used], weight[used], X[out], y[out], counts[out])
 
     def _lay_out(self) -> None:
         """Set where variables are, and what constrains them."""
@@ -175,9 +177,9 @@ class Programme:
         self.equal = sparse.vstack([equal for equal, _, _ in parts], "csr")
         self.less = sparse.vstack([less for _, less, _ in parts], "csr")
         self.right = np.concatenate([right for _, _, right in parts])
-        total = sum(len(rows.y_out) for rows in self.folds)
-        for places in self.places:
-            self.errors[places[4]] = 1.0 / total
+        total = sum(rows.counts.sum() for rows in self.folds)
+        for rows, places in self.pairs():
+            self.errors[places[4]] = rows.counts / total
         self._add_users()
         self._bound()
 

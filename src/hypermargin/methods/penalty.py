@@ -165,12 +165,14 @@ class Bilevel:
 
     def descend(self, point: Point) -> None:
         """Algorithm 2: double the penalty until machines are trained."""
+        if point.loss == 0.0:  # every row fits: nothing is left to gain
+            return
         penalties = self.first(point)
         for _ in range(DOUBLINGS):
             point, astray = self.approach(point, penalties)
             if astray:
                 point, penalties = self.trained(point.theta), penalties.times(STEEPER)
-            elif self.is_trained(point, penalties):
+            elif point.loss == 0.0 or self.is_trained(point, penalties):
                 break
             else:
                 penalties = penalties.times(2.0)
@@ -195,7 +197,7 @@ class Bilevel:
         """
         tau, value = PROXIMITY, penalties.value(point)
         values = [value]
-        while True:
+        while value > 0.0:  # none where every row fits to the last bit
             if len(values) > RECENT_STEPS and values[-RECENT_STEPS - 1] - value < self.tol * value:
                 return point, False
             slope = self.slope(point, penalties, value)
@@ -218,6 +220,7 @@ class Bilevel:
             if of_trained is not None and point.loss < (1.0 - ASTRAY) * of_trained:
                 return point, True
             tau /= np.sqrt(2.0)
+        return point, False
 
     def trained(self, theta: np.ndarray) -> Point:
         """Return a point with the weights of the machines that were trained last."""
