@@ -77,7 +77,7 @@ class Outcome:
 def run(options: Any) -> int:
     """Compare; return the exit code."""
     teller = Teller(options)
-    check_outputs([options.picture], options.overwrite)
+    check_outputs([options.picture], options.overwrite, [options.data])
     if options.picture:
         _check_picture(options.picture)
     whole = load(options)

@@ -19,7 +19,7 @@ from .telling import Teller
 def run(options: Any) -> int:
     """Predict; return the exit code."""
     teller = Teller(options)
-    check_outputs([options.out], options.overwrite)
+    check_outputs([options.out], options.overwrite, [options.model, options.data])
     stored = read_model(options.model, options.allow_pickle)
     X, y = again(stored.about["takes"], options.data, teller.note)
     with teller.listening():

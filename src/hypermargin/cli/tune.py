@@ -42,7 +42,7 @@ def run(options: Any) -> int:
     check_model_path(options.out)
     outputs = [options.out, options.libsvm, options.liblinear, options.history, options.report]
     ranged = f"{options.libsvm}.range" if options.libsvm else None
-    check_outputs([*outputs, ranged], options.overwrite)
+    check_outputs([*outputs, ranged], options.overwrite, [options.data], options.checkpoint)
     problem = load(options)
     search, prefix = make_search(problem, options, 0 if teller.quiet else 1)
     _check_exports(search.estimator, options)
