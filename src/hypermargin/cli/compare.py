@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -90,8 +91,9 @@ def run(options: Any) -> int:
     outcomes: list[Outcome] = []
     groups = fit_params(problem, "").get("groups")
     splits = list(search.cv.split(problem.X, problem.y, groups))
-    threads = threadpool_limits(options.jobs if options.jobs > 0 else None)
-    fits = Fits(Task(problem, test, splits, search.scoring), options.jobs)
+    jobs = options.jobs if options.jobs == -1 else effective_n_jobs(options.jobs)
+    threads = threadpool_limits(jobs if jobs > 0 else None)
+    fits = Fits(Task(problem, test, splits, search.scoring), jobs)
     with interruptible() as stop, teller.listening(), threads, closing(fits):
         try:
             _warm(search, problem)

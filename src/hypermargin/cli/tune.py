@@ -73,7 +73,7 @@ def make_search(problem: Problem, options: Any, verbose: int) -> tuple[GradientS
         more["checkpoint"] = options.checkpoint
     search = GradientSearchCV(
         model, scoring=scoring, cv=folds(problem, options.folds, options.seed), rank=rank,
-        n_jobs=options.jobs or None, time_budget=options.time_budget, random_state=options.seed,
+        n_jobs=options.jobs, time_budget=options.time_budget, random_state=options.seed,
         verbose=verbose, **more,
     )  # fmt: skip
     return search, prefix
