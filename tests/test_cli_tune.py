@@ -380,3 +380,20 @@ def test_a_command_goes_on_from_its_checkpoint(iris, capsys, monkeypatch):
     assert main(["tune", *words, "--checkpoint", "c.jsonl", "--jobs", "1"]) == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert "c.jsonl" in said and "give another path" in said
+
+
+@pytest.mark.parametrize("all_lines", [True, False])
+def test_query_ids_that_are_not_used_are_told(folder, capsys, all_lines):
+    lines = [f"{k % 2} qid:{k // 10} 1:{k % 7} 2:{k % 2}" for k in range(40)]
+    if not all_lines:
+        lines[3] = "1 1:3 2:1"
+    (folder / "d.libsvm").write_text("\n".join(lines))
+    words = ("d.libsvm", "--model", "ridge", "--folds", "2")
+    said = [guess for guess in tuned(capsys, *words)["guessed"] if "qid" in guess]
+    assert said == [
+        "qid is not used; --groups qid keeps the rows of a query in one fold"
+        if all_lines
+        else "qid is left out, as some lines have none"
+    ]
+    if all_lines:
+        assert "qid" not in " ".join(tuned(capsys, *words, "--groups", "qid")["guessed"])
