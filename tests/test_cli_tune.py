@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_diabetes, load_iris
+from sklearn.metrics import f1_score
 
 from hypermargin.cli.main import main
 from hypermargin.files import Mistake
@@ -397,3 +398,20 @@ def test_query_ids_that_are_not_used_are_told(folder, capsys, all_lines):
     ]
     if all_lines:
         assert "qid" not in " ".join(tuned(capsys, *words, "--groups", "qid")["guessed"])
+
+
+def test_scores_of_one_class_are_of_the_rarer_or_of_that_asked_for(folder, capsys):
+    rng = np.random.RandomState(0)
+    X = rng.randn(90, 2)
+    y = np.where(X[:, 0] + rng.randn(90) > 0.8, "a", "b")
+    write_rows("d.csv", ["u", "v", "y"], [[*x, one] for x, one in zip(X, y)])
+    words = ("d.csv", "--score", "f1", "--model", "ridge", "--folds", "3", "--out", "m.skops")
+    rare = tuned(capsys, *words)
+    assert "f1 is of class 'a', the rarer one; --positive names it" in rare["guessed"]
+    assert tuned(capsys, *words, "--overwrite", "--positive", "a")["score"] == rare["score"]
+    assert main(["predict", "m.skops", "d.csv"]) == 0
+    said = capsys.readouterr()
+    told = f1_score(y, [line for line in said.out.split()[1:]], pos_label="a")
+    assert f"f1 {told:.4f}" in said.err
+    other = tuned(capsys, *words, "--overwrite", "--positive", "b")
+    assert other["score"]["mean"] > rare["score"]["mean"]

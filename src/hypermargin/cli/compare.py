@@ -111,8 +111,8 @@ def run(options: Any) -> int:
                 raise
     if options.picture:
         with beside(options.picture) as place:
-            draw(outcomes, search.scoring, place)
-    teller.result(_result(outcomes, options, budget, stop), _lines(outcomes, search, prefix))
+            draw(outcomes, problem.score, place)
+    teller.result(_result(outcomes, options, budget, stop), _lines(outcomes, problem.score, prefix))
     return 130 if stop.pressed else 0
 
 
@@ -317,13 +317,13 @@ def _result(outcomes: list[Outcome], options: Any, budget: float, stop: Any) -> 
             "interrupted": stop.pressed, "picture": options.picture}  # fmt: skip
 
 
-def _lines(outcomes: list[Outcome], search: Any, prefix: str) -> list[str]:
+def _lines(outcomes: list[Outcome], score: str, prefix: str) -> list[str]:
     rows = [
         [one.name, _digits(one.score), _digits(one.test), f"{one.seconds:.1f}",
          str(one.evaluations), _found(one, prefix)]
         for one in outcomes
     ]  # fmt: skip
-    head = ["", f"{search.scoring}, folds", "test rows", "seconds", "evaluations", "found"]
+    head = ["", f"{score}, folds", "test rows", "seconds", "evaluations", "found"]
     return table(head, rows)
 
 

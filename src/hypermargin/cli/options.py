@@ -110,6 +110,8 @@ def _data(to: Parser) -> None:
     group = to.add_argument_group("the search")
     group.add_argument("--score", metavar="NAME",
                        help="a score of scikit-learn, such as f1 or roc_auc")  # fmt: skip
+    group.add_argument("--positive", metavar="CLASS",
+                       help="the class that f1 and its like are about; default: the rarer of two")  # fmt: skip
     group.add_argument("--folds", type=_above(1), metavar="N", help="default: 5")
     group.add_argument("--time-budget", type=_positive, metavar="SECONDS")
     group.add_argument("--jobs", type=_jobs, default=-1, metavar="N",

@@ -41,7 +41,8 @@ MOST_CLASSES = 30  # different whole numbers that are taken for classes
 class Problem:
     """What is to be learned, and how its file was understood.
 
-    `takes` describes the input for `predict`, as plain data.
+    `takes` describes the input for `predict`, as plain data; `score` is the name of the score that
+    is asked for or guessed, `positive` the class that it is about, if it is about one.
     """
 
     X: Any
@@ -51,6 +52,8 @@ class Problem:
     groups: np.ndarray | None = None
     weights: np.ndarray | None = None
     guessed: list[str] = field(default_factory=list)
+    score: str = ""
+    positive: Any = None
 
     @property
     def is_classification(self) -> bool:
