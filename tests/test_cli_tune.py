@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_diabetes, load_iris
+from sklearn.metrics import f1_score
 
 from hypermargin.cli.main import main
 from hypermargin.files import Mistake
@@ -380,3 +381,37 @@ def test_a_command_goes_on_from_its_checkpoint(iris, capsys, monkeypatch):
     assert main(["tune", *words, "--checkpoint", "c.jsonl", "--jobs", "1"]) == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert "c.jsonl" in said and "give another path" in said
+
+
+@pytest.mark.parametrize("all_lines", [True, False])
+def test_query_ids_that_are_not_used_are_told(folder, capsys, all_lines):
+    lines = [f"{k % 2} qid:{k // 10} 1:{k % 7} 2:{k % 2}" for k in range(40)]
+    if not all_lines:
+        lines[3] = "1 1:3 2:1"
+    (folder / "d.libsvm").write_text("\n".join(lines))
+    words = ("d.libsvm", "--model", "ridge", "--folds", "2")
+    said = [guess for guess in tuned(capsys, *words)["guessed"] if "qid" in guess]
+    assert said == [
+        "qid is not used; --groups qid keeps the rows of a query in one fold"
+        if all_lines
+        else "qid is left out, as some lines have none"
+    ]
+    if all_lines:
+        assert "qid" not in " ".join(tuned(capsys, *words, "--groups", "qid")["guessed"])
+
+
+def test_scores_of_one_class_are_of_the_rarer_or_of_that_asked_for(folder, capsys):
+    rng = np.random.RandomState(0)
+    X = rng.randn(90, 2)
+    y = np.where(X[:, 0] + rng.randn(90) > 0.8, "a", "b")
+    write_rows("d.csv", ["u", "v", "y"], [[*x, one] for x, one in zip(X, y)])
+    words = ("d.csv", "--score", "f1", "--model", "ridge", "--folds", "3", "--out", "m.skops")
+    rare = tuned(capsys, *words)
+    assert "f1 is of class 'a', the rarer one; --positive names it" in rare["guessed"]
+    assert tuned(capsys, *words, "--overwrite", "--positive", "a")["score"] == rare["score"]
+    assert main(["predict", "m.skops", "d.csv"]) == 0
+    said = capsys.readouterr()
+    told = f1_score(y, [line for line in said.out.split()[1:]], pos_label="a")
+    assert f"f1 {told:.4f}" in said.err
+    other = tuned(capsys, *words, "--overwrite", "--positive", "b")
+    assert other["score"]["mean"] > rare["score"]["mean"]

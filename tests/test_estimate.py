@@ -8,6 +8,7 @@ import pytest
 from helpers import C_GAMMA, imbalanced, make_data, quick, svc, svr
 from sklearn import config_context, metrics
 from sklearn.base import clone
+from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
 from sklearn.svm import SVC, SVR, LinearSVC
 
@@ -223,3 +224,21 @@ def test_a_fold_whose_rows_have_no_weight_can_be_pickled():
     weight[:6] = 0.0  # the first of four folds
     search = GradientSearchCV(SVR(), cv=KFold(4), max_evals=3).fit(X, y, sample_weight=weight)
     assert pickle.loads(pickle.dumps(search)).best_params_ == search.best_params_
+
+
+def test_a_tuned_model_that_predicts_as_the_given_one_is_no_worse():
+    rng = np.random.RandomState(0)
+    X = rng.randn(100, 3)
+    y = X[:, 0] + 1.5 * rng.randn(100) > 0
+    search = GradientSearchCV(RidgeClassifier(), cv=KFold(5)).fit(X, y)
+    assert search.score_estimate_.optimism > 0
+    search = GradientSearchCV(RidgeClassifier(**search.best_params_), cv=KFold(5)).fit(X, y)
+    compared = search.compare_default(X, y)
+    assert (compared.difference, compared.std_error) == (0, 0)
+    assert "tells them apart" in str(compared)
+    # where rows tell them apart, choosing has added no more than these differ by chance
+    given = RidgeClassifier(alpha=200.0)
+    search = GradientSearchCV(given, cv=KFold(5)).fit(X, y)
+    compared = search.compare_default(X, y)
+    assert compared.std_error > 0
+    assert search.best_score_ - compared.score <= compared.std_error + 1e-12

@@ -383,3 +383,17 @@ def test_nothing_is_half_written_and_nothing_overwritten(tmp_path):
         check_outputs([tmp_path / "none" / "x"], overwrite=False)
     with pytest.raises(Mistake, match="two different files"):
         check_outputs([tmp_path / "x", tmp_path / "x"], overwrite=False)
+    with pytest.raises(Mistake, match="two different files"):
+        check_outputs([tmp_path / "x"], overwrite=False, goes_on=tmp_path / "x")
+
+
+def test_what_is_read_is_not_written_by_any_of_its_names(tmp_path):
+    read = written(tmp_path, "data", "data.csv")
+    (tmp_path / "link").symlink_to(read)
+    (tmp_path / "folder").mkdir()
+    for name in ("data.csv", "link", "folder/../data.csv"):
+        with pytest.raises(Mistake, match="is read, so nothing can be written there"):
+            check_outputs([tmp_path / name], overwrite=True, reads=[read])
+        with pytest.raises(Mistake, match="is read, so nothing can be written there"):
+            check_outputs([], overwrite=True, reads=[read], goes_on=tmp_path / name)
+    check_outputs([tmp_path / "other"], overwrite=True, reads=[read, None], goes_on=None)

@@ -1,8 +1,11 @@
 """The refit of the best point: within limits of pairs and of time."""
 
+import warnings
+
 import numpy as np
 import pytest
 from helpers import make_data
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
@@ -31,9 +34,26 @@ def test_a_refit_that_runs_out_of_time_gives_the_best_so_far(model, monkeypatch)
     # so that it looks at the clock after five pairs
     monkeypatch.setattr("hypermargin.problems.exact.block.CHUNK", 5)
     search = GradientSearchCV(model, {"C": (1.0, 10.0)}, cv=3, max_evals=2)
-    with pytest.warns(ConvergenceWarning):
+    with pytest.warns(ConvergenceWarning) as caught:
         search.fit(X, y)
+    said = [str(one.message) for one in caught if "refit" in str(one.message).lower()]
+    assert not any("Scale" in one for one in said)  # the data are not at fault
     assert search.score(X, y) > 0.6
+
+
+def test_a_refit_that_takes_a_moment_is_done_though_time_is_up(monkeypatch):
+    rng = np.random.RandomState(0)
+    X = rng.randn(150, 4)
+    y = X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.randn(150)
+    monkeypatch.setattr(Budget, "rest", lambda self: Budget(1e-9))
+    model = SVR(C=3000.0, gamma=0.01)
+    cold = clone(model).fit(X, y)
+    assert cold.n_iter_ > 1000  # pairs that libsvm makes in any case
+    search = GradientSearchCV(model, {"C": [3000.0]}, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        search.fit(X, y)
+    np.testing.assert_array_equal(search.predict(X), cold.predict(X))
 
 
 def test_libsvm_has_a_limit_where_it_refits():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -77,7 +78,7 @@ class Outcome:
 def run(options: Any) -> int:
     """Compare; return the exit code."""
     teller = Teller(options)
-    check_outputs([options.picture], options.overwrite)
+    check_outputs([options.picture], options.overwrite, [options.data])
     if options.picture:
         _check_picture(options.picture)
     whole = load(options)
@@ -90,8 +91,9 @@ def run(options: Any) -> int:
     outcomes: list[Outcome] = []
     groups = fit_params(problem, "").get("groups")
     splits = list(search.cv.split(problem.X, problem.y, groups))
-    threads = threadpool_limits(options.jobs if options.jobs > 0 else None)
-    fits = Fits(Task(problem, test, splits, search.scoring), options.jobs)
+    jobs = options.jobs if options.jobs == -1 else effective_n_jobs(options.jobs)
+    threads = threadpool_limits(jobs if jobs > 0 else None)
+    fits = Fits(Task(problem, test, splits, search.scoring), jobs)
     with interruptible() as stop, teller.listening(), threads, closing(fits):
         try:
             _warm(search, problem)
@@ -109,8 +111,8 @@ def run(options: Any) -> int:
                 raise
     if options.picture:
         with beside(options.picture) as place:
-            draw(outcomes, search.scoring, place)
-    teller.result(_result(outcomes, options, budget, stop), _lines(outcomes, search, prefix))
+            draw(outcomes, problem.score, place)
+    teller.result(_result(outcomes, options, budget, stop), _lines(outcomes, problem.score, prefix))
     return 130 if stop.pressed else 0
 
 
@@ -315,13 +317,13 @@ def _result(outcomes: list[Outcome], options: Any, budget: float, stop: Any) -> 
             "interrupted": stop.pressed, "picture": options.picture}  # fmt: skip
 
 
-def _lines(outcomes: list[Outcome], search: Any, prefix: str) -> list[str]:
+def _lines(outcomes: list[Outcome], score: str, prefix: str) -> list[str]:
     rows = [
         [one.name, _digits(one.score), _digits(one.test), f"{one.seconds:.1f}",
          str(one.evaluations), _found(one, prefix)]
         for one in outcomes
     ]  # fmt: skip
-    head = ["", f"{search.scoring}, folds", "test rows", "seconds", "evaluations", "found"]
+    head = ["", f"{score}, folds", "test rows", "seconds", "evaluations", "found"]
     return table(head, rows)
 
 

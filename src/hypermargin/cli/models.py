@@ -31,6 +31,7 @@ THEIRS = ("rbf", "linear", "poly", "sigmoid")  # kernels that SVC has; KernelSVC
 LINEAR_STEPS = (
     10_000  # of the solvers of linear models, whose defaults end with a warning too often
 )
+LEAST_IN_FOLD = 2  # rows, on one of which there is no r2
 MANY_ROWS, LANDMARKS = 30_000, 2_000
 SCALERS = {"standard": StandardScaler, "minmax": MinMaxScaler, "maxabs": MaxAbsScaler,
            "robust": RobustScaler}  # fmt: skip
@@ -172,11 +173,11 @@ def folds(problem: Problem, asked: int | None, seed: int) -> Any:
         if problem.groups is None and counts[rarest] < most:
             most = int(counts[rarest])
             what = f"{most} rows of class {str(classes[rarest])!r}"
-    if most < 2:
+    if most < 2 or n_rows < 2 * LEAST_IN_FOLD:
         raise Mistake(f"There are {what} only, too few to be split into folds.")
     if asked is not None and asked > most:
         raise Mistake(f"--folds {asked} is more than the {what}.")
-    number = min(5, most) if asked is None else asked
+    number = min(5, most, n_rows // LEAST_IN_FOLD) if asked is None else asked
     if asked is None:
         problem.guessed.append(f"{number} folds")
     return _splitter(problem, number, seed)

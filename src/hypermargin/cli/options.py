@@ -7,6 +7,7 @@ is imported when a command has been understood.
 from __future__ import annotations
 
 import argparse
+import re
 from typing import NoReturn
 
 from .._core.version import __version__
@@ -14,6 +15,7 @@ from .._core.version import __version__
 KERNELS = ("rbf", "linear", "poly", "sigmoid", "laplacian", "matern12", "matern32", "matern52",
            "chi2", "tanimoto", "minmax", "auto")  # fmt: skip
 MODELS = ("auto", "svm", "linear", "logistic", "ridge", "kernel-ridge")
+MOST_SEED = 2**32 - 1  # that NumPy takes
 SCALES = ("auto", "standard", "minmax", "maxabs", "robust", "none")
 
 EXAMPLES = """\
@@ -108,10 +110,14 @@ def _data(to: Parser) -> None:
     group = to.add_argument_group("the search")
     group.add_argument("--score", metavar="NAME",
                        help="a score of scikit-learn, such as f1 or roc_auc")  # fmt: skip
+    group.add_argument("--positive", metavar="CLASS",
+                       help="the class that f1 and its like are about; default: the rarer of two")  # fmt: skip
     group.add_argument("--folds", type=_above(1), metavar="N", help="default: 5")
     group.add_argument("--time-budget", type=_positive, metavar="SECONDS")
-    group.add_argument("--jobs", type=int, default=-1, metavar="N", help="threads; default: all")
-    group.add_argument("--seed", type=_above(-1), default=0, metavar="N", help="default: 0")
+    group.add_argument("--jobs", type=_jobs, default=-1, metavar="N",
+                       help="threads; default: -1, all; -2 is all but one")  # fmt: skip
+    group.add_argument("--seed", type=_above(-1, MOST_SEED), default=0, metavar="N",
+                       help="default: 0")  # fmt: skip
 
 
 def _tune(to: Parser) -> None:
@@ -146,15 +152,26 @@ def _demo(to: Parser) -> None:
     to.add_argument("--report", metavar="FILE", help="also write a report as HTML")
 
 
-def _above(least: int):
+def _above(least: int, most: int | None = None):
+    """Return what reads a whole number above the least, and up to the most there may be."""
+    ends = f"of {least + 1} or more" if most is None else f"from {least + 1} to {most}"
+
     def whole(text: str) -> int:
-        if not text.isdecimal() or int(text) <= least:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} should be a whole number of {least + 1} or more"
-            )
-        return int(text)
+        number = int(text) if re.fullmatch("[0-9]+", text) else least
+        if number <= least or (most is not None and number > most):
+            raise argparse.ArgumentTypeError(f"{text!r} should be a whole number {ends}")
+        return number
 
     return whole
+
+
+def _jobs(text: str) -> int:
+    """Read a number of threads as joblib has it: those below zero are counted from all."""
+    if not re.fullmatch(r"-?[0-9]{1,9}", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} should be a number of threads, 1 or more, or -1 for one on each core"
+        )
+    return int(text)
 
 
 def _positive(text: str) -> float:

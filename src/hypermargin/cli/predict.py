@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import get_scorer
 
 from ..files import Mistake
 from ..files.models import Stored, read_model
@@ -13,13 +12,14 @@ from ..files.writing import as_csv, check_outputs, write_text
 from ..search.calibrated import probabilities
 from .columns import is_missing
 from .problem import again
+from .scores import scorer
 from .telling import Teller
 
 
 def run(options: Any) -> int:
     """Predict; return the exit code."""
     teller = Teller(options)
-    check_outputs([options.out], options.overwrite)
+    check_outputs([options.out], options.overwrite, [options.model, options.data])
     stored = read_model(options.model, options.allow_pickle)
     X, y = again(stored.about["takes"], options.data, teller.note)
     with teller.listening():
@@ -82,7 +82,7 @@ def _outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
 
 def _score(stored: Stored, X: Any, y: np.ndarray) -> float | None:
     """Return the score on rows whose targets are known, if it can be told from predictions."""
-    scorer = get_scorer(stored.about["score"])
+    of = scorer(stored.about["score"], stored.about.get("positive"))
     known = np.ones(len(y), dtype=bool) if y.dtype.kind not in "fO" else ~is_missing(y)
     if not known.any():
         return None
@@ -90,6 +90,6 @@ def _score(stored: Stored, X: Any, y: np.ndarray) -> float | None:
         y = y[known]
         if stored.about["task"] == "classification":
             y = y.astype(stored.estimator.classes_.dtype)
-        return float(scorer(stored.estimator, X[known], y))
+        return float(of(stored.estimator, X[known], y))
     except (ValueError, TypeError, AttributeError):
         return None

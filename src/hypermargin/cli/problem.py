@@ -33,6 +33,7 @@ from .telling import counted
 TARGETS = ("target", "label", "class", "y")
 LEFT_OUT = "left out, as they are empty, the same or different in every row: "
 DOUBLES_PER_FEATURE = 10  # weights of the folds, and what their solvers need beside them
+FEW_ROWS = 10  # below, it is more likely that rows lack than that targets are no classes
 MOST_CLASSES = 30  # different whole numbers that are taken for classes
 
 
@@ -40,7 +41,8 @@ MOST_CLASSES = 30  # different whole numbers that are taken for classes
 class Problem:
     """What is to be learned, and how its file was understood.
 
-    `takes` describes the input for `predict`, as plain data.
+    `takes` describes the input for `predict`, as plain data; `score` is the name of the score that
+    is asked for or guessed, `positive` the class that it is about, if it is about one.
     """
 
     X: Any
@@ -50,6 +52,8 @@ class Problem:
     groups: np.ndarray | None = None
     weights: np.ndarray | None = None
     guessed: list[str] = field(default_factory=list)
+    score: str = ""
+    positive: Any = None
 
     @property
     def is_classification(self) -> bool:
@@ -187,6 +191,8 @@ def _of_matrix(matrix: Matrix, options: Any) -> Problem:
     if y is None:
         raise Mistake(f"{options.data} has no target; it should have an array y, or --target NAME.")
     X, guessed = matrix.X, []
+    if "qid" in matrix.others and "qid" not in (options.target, options.groups, options.weights):
+        guessed.append("qid is not used; --groups qid keeps the rows of a query in one fold")
     _refuse_too_wide(options.data, X)
     if matrix.zero_based is not None:
         guessed.append(f"features are counted from {0 if matrix.zero_based else 1}")
@@ -272,6 +278,11 @@ def _understand_target(problem: Problem, task: str) -> None:
     else:
         if len(kinds) < 2:
             raise Mistake(f"The target has one class only, {str(kinds[0])!r}; it should have two.")
+        if len(kinds) > len(y) // 2 and len(y) < FEW_ROWS:
+            raise Mistake(
+                f"There are {counted(len(y), 'row')} with {len(kinds)} different targets, too few "
+                "to learn from; every class should have two rows or more."
+            )
         if len(kinds) > len(y) // 2:
             raise Mistake(
                 f"The target has {len(kinds)} different values in {len(y)} rows, which are no "

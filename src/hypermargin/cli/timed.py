@@ -29,7 +29,7 @@ class Task:
     train: Problem
     test: Problem
     splits: Sequence[tuple[np.ndarray, np.ndarray]]
-    scoring: str
+    scoring: Any  # a name of scikit-learn, or a scorer
 
     def fold(self, model: Any, prefix: str, number: int) -> float:
         """Return the score of a model on one of the folds, after a fit on the others."""

@@ -12,9 +12,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import get_scorer, get_scorer_names
 
 from .._core.version import __version__
 from ..files import Mistake
@@ -26,6 +24,7 @@ from ..search.estimate import Comparison
 from ..search.search import GradientSearchCV
 from .models import estimator, fit_params, folds, landmarks, machine_of
 from .problem import Problem, load
+from .scores import score_of, scorer
 from .telling import Teller, counted, params
 
 
@@ -42,7 +41,7 @@ def run(options: Any) -> int:
     check_model_path(options.out)
     outputs = [options.out, options.libsvm, options.liblinear, options.history, options.report]
     ranged = f"{options.libsvm}.range" if options.libsvm else None
-    check_outputs([*outputs, ranged], options.overwrite)
+    check_outputs([*outputs, ranged], options.overwrite, [options.data], options.checkpoint)
     problem = load(options)
     search, prefix = make_search(problem, options, 0 if teller.quiet else 1)
     _check_exports(search.estimator, options)
@@ -65,7 +64,10 @@ def run(options: Any) -> int:
 
 def make_search(problem: Problem, options: Any, verbose: int) -> tuple[GradientSearchCV, str]:
     """Return the search that options ask for, and the prefix of the machine's parameters."""
-    scoring = score_of(problem, options.score)
+    problem.score, problem.positive = score_of(problem, options.score, options.positive)
+    scoring = problem.score
+    if problem.positive is not None:
+        scoring = scorer(problem.score, problem.positive)
     model, prefix = estimator(problem, options)
     rank = landmarks(problem, machine_of(model), getattr(options, "landmarks", None))
     more: dict[str, Any] = {}
@@ -73,50 +75,10 @@ def make_search(problem: Problem, options: Any, verbose: int) -> tuple[GradientS
         more["checkpoint"] = options.checkpoint
     search = GradientSearchCV(
         model, scoring=scoring, cv=folds(problem, options.folds, options.seed), rank=rank,
-        n_jobs=options.jobs or None, time_budget=options.time_budget, random_state=options.seed,
+        n_jobs=options.jobs, time_budget=options.time_budget, random_state=options.seed,
         verbose=verbose, **more,
     )  # fmt: skip
     return search, prefix
-
-
-def score_of(problem: Problem, asked: str | None) -> str:
-    """Return the name of the score, after a look whether it fits the task."""
-    if asked is None:
-        name = "accuracy" if problem.is_classification else "r2"
-        problem.guessed.append(f"the score is {name}")
-        if problem.is_classification:
-            share = np.unique(problem.y, return_counts=True)[1].min() / len(problem.y)
-            if share < 0.1:
-                problem.guessed.append(
-                    f"the rarest class has {100 * share:.2g} % of the rows, so --score "
-                    "balanced_accuracy or f1_macro may be what you want"
-                )
-        return name
-    if asked not in get_scorer_names():
-        raise Mistake(f"--score {asked!r} is no score of scikit-learn, such as f1, roc_auc or r2.")
-    try:
-        _try_score(get_scorer(asked), problem)
-    except (ValueError, TypeError, AttributeError) as error:
-        why = " ".join(str(error).split()).partition(". ")[0].rstrip(".")
-        if "pos_label" in why:
-            some = " and ".join(repr(str(one)) for one in np.unique(problem.y)[:2])
-            why = f"it wants classes that are called 0 and 1, the target has {some}"
-        raise Mistake(f"--score {asked} does not suit this {problem.task}: {why}.") from None
-    return asked
-
-
-def _try_score(scorer: Any, problem: Problem) -> None:
-    """Score something that knows the targets, or their shares, so that mistakes show at once."""
-    if not problem.is_classification:
-        y = problem.y[:50]
-        scorer._score_func(y, y, **scorer._kwargs)
-        return
-    y = np.repeat(np.unique(problem.y), 2)
-    if scorer._response_method == "predict":
-        scorer._score_func(y, y, **scorer._kwargs)
-    else:
-        X = np.zeros((len(y), 1))
-        scorer(DummyClassifier().fit(X, y), X, y)
 
 
 def fit(search: Any, problem: Problem, prefix: str) -> None:
@@ -206,8 +168,8 @@ def write(
     """Write the files that were asked for; return what was written where."""
     written: dict[str, str] = {}
     if options.out:
-        about = {"takes": problem.takes, "task": problem.task, "score": search.scoring,
-                 "version": __version__}  # fmt: skip
+        about = {"takes": problem.takes, "task": problem.task, "score": problem.score,
+                 "positive": problem.positive, "version": __version__}  # fmt: skip
         calibration = getattr(search, "calibration_", None)
         write_model(options.out, Stored(search.best_estimator_, calibration, about))
         written["model"] = options.out
@@ -258,7 +220,7 @@ def _result(
         "model": type(machine_of(search.estimator)).__name__,
         "guessed": problem.guessed,
         "best_params": search.best_params_,
-        "score": {"name": search.scoring, "mean": search.best_score_, "standard_error": spread},
+        "score": {"name": problem.score, "mean": search.best_score_, "standard_error": spread},
         "expected": expected(search),
         "evaluations": on_all,
         "evaluations_on_fewer_rows": len(search.history_) - looks - on_all,

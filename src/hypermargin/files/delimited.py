@@ -198,9 +198,12 @@ class _Reader:
         most = max(BLOCK_ROWS, CELLS // len(names))
         for line, row in rows:
             if len(row) != len(names):
+                hint = ""
+                if first[0].startswith("#"):
+                    hint = " and begins with #; lines of comments should be left out"
                 raise Mistake(
                     f"{self.path}, line {line}: {_fields(len(row))}; the first line has "
-                    f"{len(names)}."
+                    f"{len(names)}{hint}."
                 )
             pending.append(row)
             if len(pending) >= most:

@@ -62,8 +62,13 @@ def write_model(path: str | Path, stored: Stored) -> None:
 
 def read_model(path: str | Path, allow_pickle: bool = False) -> Stored:
     """Read a model; a pickle only if that is allowed, as it can run any code."""
-    start = beginning(path, 8)
-    content = _from_skops(path) if start.startswith(b"PK") else _from_pickle(path, allow_pickle)
+    start = beginning(path, 8)  # unpacked, as joblib may pack a pickle
+    if start.startswith(b"PK"):
+        content = _from_skops(path)
+    elif allow_pickle or _looks_like_pickle(start):
+        content = _from_pickle(path, allow_pickle)
+    else:
+        raise _not_ours(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise _not_ours(path)
     try:
@@ -93,11 +98,15 @@ def _from_skops(path: str | Path) -> Any:
         raise _not_ours(path) from None
 
 
+def _looks_like_pickle(start: bytes) -> bool:
+    """Whether a file begins as pickles do since 2003: with the number of their protocol."""
+    return start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5")
+
+
 def _from_pickle(path: str | Path, allowed: bool) -> Any:
     if not allowed:
         raise Mistake(
-            f"{path} is no .skops model; if it is a .joblib one that you trust, --allow-pickle "
-            "reads it (a pickle can run any code)."
+            f"{path} is a pickle, which can run any code; if you trust it, --allow-pickle reads it."
         )
     import joblib
 

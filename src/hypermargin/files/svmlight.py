@@ -78,7 +78,8 @@ def read_svmlight(path: str | Path, *, zero_based: bool | None = None) -> Matrix
     n_features = int(indices.max()) + 1 if n_values else 0
     X = sparse.csr_matrix((values, indices, indptr[: n_rows + 1]), (n_rows, n_features))
     others = {"qid": qid[:n_rows].copy()} if n_qids == n_rows else {}
-    return Matrix(X, y[:n_rows].copy(), others, based)
+    told = [] if n_qids in (0, n_rows) else ["qid is left out, as some lines have none"]
+    return Matrix(X, y[:n_rows].copy(), others, based, told)
 
 
 @compiled

@@ -17,13 +17,20 @@ import numpy as np
 from .mistake import Mistake
 
 
-def check_outputs(paths: Iterable[str | Path | None], overwrite: bool) -> None:
-    """Refuse, before any work is done, files that could not or should not be written."""
-    seen: set[Path] = set()
-    for path in [Path(path) for path in paths if path is not None]:
-        if path.resolve() in seen:
-            raise Mistake(f"{path} is named for two different files.")
-        seen.add(path.resolve())
+def check_outputs(
+    paths: Iterable[str | Path | None],
+    overwrite: bool,
+    reads: Iterable[str | Path | None] = (),
+    goes_on: str | Path | None = None,
+) -> None:
+    """Refuse, before any work is done, files that could not or should not be written.
+
+    None of `reads` may be written, as these are read.  `goes_on` is a file that is written to,
+    too, but may exist, as what it holds is kept.
+    """
+    outputs = [Path(path) for path in paths if path is not None]
+    _refuse_same([*outputs, *_given(goes_on)], [path for one in reads for path in _given(one)])
+    for path in outputs:
         if path.is_dir():
             raise Mistake(f"{path} is a folder, not a file.")
         if path.exists() and not overwrite:
@@ -36,6 +43,26 @@ def check_outputs(paths: Iterable[str | Path | None], overwrite: bool) -> None:
                 pass
         except OSError as error:
             raise Mistake(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+def _given(path: str | Path | None) -> list[Path]:
+    return [] if path is None else [Path(path)]
+
+
+def _refuse_same(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
+    """Refuse an output that is another one, or a file that is read, by whatever name."""
+    for place, path in enumerate(outputs):
+        if any(_same(path, other) for other in outputs[:place]):
+            raise Mistake(f"{path} is named for two different files.")
+        if any(_same(path, other) for other in inputs):
+            raise Mistake(f"{path} is read, so nothing can be written there; give another name.")
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two names are of one file: links, or other spellings of its path."""
+    with suppress(OSError):
+        return one.samefile(other)
+    return os.path.realpath(one) == os.path.realpath(other)  # at least one is not there yet
 
 
 @contextmanager

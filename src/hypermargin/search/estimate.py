@@ -149,13 +149,14 @@ class Comparison:
     ----------
     score : float
         What to expect of the tuned model, trained as in the folds: `score_estimate_` without its
-        `gain`.
+        `gain`, and with no more of its `optimism` than `std_error`.
     default : float
         Mean score of the estimator with its own parameters.
     difference : float
         The first less the second.
     std_error : float
-        Standard error of the difference; both have the same rows, so it is less than theirs.
+        Standard error of the difference; both have the same rows, so it is less than theirs.  It
+        is zero where no row tells the two apart; then there is no difference.
     """
 
     score: float
@@ -164,6 +165,11 @@ class Comparison:
     std_error: float
 
     def __str__(self) -> str:
+        if self.std_error == 0.0:
+            return (
+                f"The tuned model scores the {self.default:.4g} of the estimator as it was given: "
+                "no row of the folds tells them apart."
+            )
         more = "more" if self.difference >= 0 else "less"
         return (
             f"The tuned model is expected to score {abs(self.difference):.2g} {more} than the "
@@ -173,12 +179,19 @@ class Comparison:
 
 
 def compare(expected: ScoreEstimate, tuned: OutOfFold, default: OutOfFold) -> Comparison:
-    """Compare an estimate with the score of another point on the same folds."""
+    """Compare an estimate with the score of another point on the same folds.
+
+    The choice was among many points, but it has gained over this one no more than their scores
+    differ by chance; it has gained nothing where the two are right and wrong on the same rows.
+    """
     both = tuned.beside(default)
     drawn = draws(both, seed=0)
     score = float(both.found[1])
-    error = DEPENDENCE * float(np.nanstd(drawn[:, 0] - drawn[:, 1], ddof=1))
-    tuned_score = expected.best_score - expected.optimism
+    apart = drawn[:, 0] - drawn[:, 1]
+    if (np.abs(apart) <= 1e-12 * (1.0 + np.abs(drawn[:, 1]))).all():  # but for rounding
+        return Comparison(score, score, 0.0, 0.0)
+    error = DEPENDENCE * float(np.nanstd(apart, ddof=1))
+    tuned_score = expected.best_score - min(expected.optimism, error)
     return Comparison(tuned_score, score, tuned_score - score, error)
 
 

@@ -24,6 +24,9 @@ from .records import Record
 from .refit import OwnSolver, can_install, leaves_bias_open, limited, solved_by
 from .scoring import calibration
 
+# seconds for which libsvm may go on with a refit when time is up, as nobody wants half a model; so
+# few rows are in its cache, and it takes about a fifth of them
+MOMENT = 0.5
 COLD_ROWS = 1000  # rows up to which libsvm refits: it takes no time, and is bit-equal to a cold fit
 
 
@@ -114,8 +117,8 @@ def _affordable(
 def _fit_by_libsvm(
     best: Any, model: Model, X: Any, y: Any, fit_params: Mapping[str, Any], budget: Budget
 ) -> bool:
-    """Fit by libsvm for a second at most; return whether it has converged."""
-    seconds = 1.0 if budget.left is None else min(1.0, budget.left)
+    """Fit by libsvm for a second at most, or until time is up; return whether it has converged."""
+    seconds = 1.0 if budget.left is None else max(MOMENT, min(1.0, budget.left))
     # threads of BLAS would share products of two rows, and on a busy machine wait for each other
     with limited(model.machine, len(y), seconds), warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -124,10 +127,11 @@ def _fit_by_libsvm(
 
 
 def _warn_unfinished(budget: Budget) -> None:
-    why = "was stopped by time_budget" if budget.expired() else "did not converge"
+    why, advice = "did not converge", "Scale the data or narrow the space."
+    if budget.expired():
+        why, advice = "was stopped by time_budget", "Give more time."
     warn(
-        f"The refit on all rows {why}; the model is the best so far. Scale the data, narrow the "
-        "space or give more time.",
+        f"The refit on all rows {why}; the model is as far as it was trained. {advice}",
         ConvergenceWarning,
     )
 

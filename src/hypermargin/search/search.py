@@ -118,8 +118,9 @@ ends in one of them
         to the end, and it is `max_evals` that limits the evaluations.
     time_budget : float, default=None
         Seconds for search and refit.  When they are over, the best point so far is returned, and
-        the refitted model as far as it is trained, with a warning; one evaluation, if need be on
-        250 rows, is made in any case.  KernelRidge, whose linear system cannot be stopped halfway,
+        the refitted model as far as it is trained, with a warning unless that is to the end, for
+        which a refit on few rows has a moment; one evaluation, if need be on 250 rows,
+        is made in any case.  KernelRidge, whose linear system cannot be stopped halfway,
         is refitted on as many rows as there is time for.  (What scikit-learn or transformers fit
         cannot be interrupted: models for scorers that are plain functions.)
     memory_limit : float, default=4000
