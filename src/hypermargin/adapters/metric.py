@@ -23,9 +23,9 @@ from ..kernels import RBF
 from ..kernels.points import Points
 from ..problems.leave_one_out import LeaveOneOut
 
-ROWS = 2000  # most rows that gradients are averaged over: their factor takes a tenth of a second
-FEW_ROWS = 500  # most rows that width and ridge are found on
-MOST_STEPS = 25
+ROWS_TO_AVERAGE = 2000  # most rows that gradients are averaged over: a factor of 0.1 s
+ROWS_TO_TUNE = 500  # most rows that width and ridge are found on
+STEPS_TO_TUNE = 25
 WIDTHS = 1e-3, 1e3  # in units of the usual one
 RIDGES = 1e-6, 1e2
 RIDGE = 0.1  # to begin with
@@ -96,7 +96,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr", multi_output=True)
         self.components_ = None
         if not sparse.issparse(X) and X.shape[1] < X.shape[0] and np.ptp(X, axis=0).any():
-            chosen = check_random_state(self.random_state).permutation(len(X))[:ROWS]
+            chosen = check_random_state(self.random_state).permutation(len(X))[:ROWS_TO_AVERAGE]
             self.components_ = _directions(X[chosen], _columns(y, self.target)[chosen])
         return self
 
@@ -141,7 +141,9 @@ def _directions(X: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
     """Return the directions, each as long as targets change along it; None if they do not."""
     X = X - X.mean(axis=0)
     try:
-        width, ridge = _tuned(_machine(X[:FEW_ROWS], targets[:FEW_ROWS]), X.var(axis=0).sum())
+        width, ridge = _tuned(
+            _machine(X[:ROWS_TO_TUNE], targets[:ROWS_TO_TUNE]), X.var(axis=0).sum()
+        )
         slopes = _slopes(_machine(X, targets), X, width, ridge)
     except FloatingPointError:
         return None
@@ -174,7 +176,7 @@ def _tuned(machine: LeaveOneOut, variance: float) -> tuple[float, float]:
         jac=True,
         method="L-BFGS-B",
         bounds=np.log([[usual * WIDTHS[0], usual * WIDTHS[1]], RIDGES]),
-        options={"maxiter": MOST_STEPS},
+        options={"maxiter": STEPS_TO_TUNE},
     )
     gamma, ridge = np.exp(found.x)
     return float(gamma), float(ridge)

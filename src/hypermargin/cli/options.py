@@ -111,7 +111,7 @@ def _data(to: Parser) -> None:
     group.add_argument("--score", metavar="NAME",
                        help="a score of scikit-learn, such as f1 or roc_auc")  # fmt: skip
     group.add_argument("--positive", metavar="CLASS",
-                       help="the class that f1 and its like are about; default: the rarer of two")  # fmt: skip
+                       help="the class that f1 is of, or its like; default: the rarer")  # fmt: skip
     group.add_argument("--folds", type=_above(1), metavar="N", help="default: 5")
     group.add_argument("--time-budget", type=_positive, metavar="SECONDS")
     group.add_argument("--jobs", type=_jobs, default=-1, metavar="N",

@@ -92,7 +92,7 @@ def _try_score(of: Any, problem: Problem) -> None:
     """Score something that knows the targets, or their shares, so that mistakes show at once."""
     if not problem.is_classification:
         y = problem.y[:50]
-        of._score_func(y, y, **of._kwargs)
+        of._score_func(y, y + 0.25, **of._kwargs)  # outputs are seldom whole numbers
         return
     y = np.repeat(np.unique(problem.y), 2)
     if of._response_method == "predict":
