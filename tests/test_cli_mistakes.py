@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -182,3 +183,12 @@ def test_help_is_quick_as_nothing_is_loaded_for_it():
     assert shown.endswith("0 []\n")
     for name in ("tune", "predict", "compare", "demo", "examples:"):
         assert name in shown
+
+
+def test_the_first_gap_that_a_model_cannot_fill_is_named(folder, capsys):
+    assert main(["tune", "good.csv", "--model", "ridge", "--out", "m.skops", "--quiet"]) == 0
+    lines = Path("good.csv").read_text().splitlines()
+    lines[3] = ",".join("" if k == 0 else value for k, value in enumerate(lines[3].split(",")))
+    Path("gaps.csv").write_text("\n".join(lines))
+    capsys.readouterr()
+    assert "Row 3 has no value for feature 'a'" in refused(capsys, "predict", "m.skops", "gaps.csv")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..files import Mistake
 from ..files.models import Stored, read_model
@@ -43,7 +44,7 @@ def run(options: Any) -> int:
 def _columns(stored: Stored, X: Any, options: Any) -> dict[str, np.ndarray]:
     """Return what was asked for, by the names of the columns to write."""
     model = stored.estimator
-    columns = {"prediction": _asked(model.predict, X)}
+    columns = {"prediction": _asked(model.predict, X, stored.about["takes"])}
     if options.probabilities:
         classes = _classes(model)
         P = probabilities(model, stored.calibration, X)
@@ -53,13 +54,24 @@ def _columns(stored: Stored, X: Any, options: Any) -> dict[str, np.ndarray]:
     return columns
 
 
-def _asked(method: Any, X: Any) -> np.ndarray:
+def _asked(method: Any, X: Any, takes: dict[str, Any]) -> np.ndarray:
     try:
         return method(X)
     except ValueError as error:
         if "NaN" in str(error):
-            raise Mistake("The data have gaps where those that the model knows had none.") from None
+            raise Mistake(_gap(X, takes)) from None
         raise Mistake(" ".join(str(error).split())) from None
+
+
+def _gap(X: Any, takes: dict[str, Any]) -> str:
+    """Say where the first gap is that a model cannot fill, as no row had one in training."""
+    X = X.toarray() if sparse.issparse(X) else X
+    row, place = np.argwhere(X != X)[0]  # what is not a number does not equal itself
+    name = repr(takes["columns"][place]["name"]) if takes["what"] == "table" else place + 1
+    return (
+        f"Row {row + 1} has no value for feature {name}, and the model was tuned on rows without "
+        "gaps; fill it, leave the row out, or tune on rows that have some."
+    )
 
 
 def _classes(model: Any) -> np.ndarray:
