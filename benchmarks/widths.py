@@ -118,8 +118,8 @@ def one_draw(sample: Sample, label: str, seed: int) -> dict[str, float]:
         model = trees()[label][sample.is_regression](random_state=seed)
     seconds, _ = timed(partial(model.fit, sample.X, sample.y))
     found = {"error": error_of(model, sample), "seconds": seconds}
-    if hasattr(model, "widths_"):
-        found["kept"] = float(model.widths_["kept"])
+    if label in SEARCHES:
+        found["kept"] = float(hasattr(model, "widths_") and model.widths_["kept"])
     return found
 
 
