@@ -4,13 +4,18 @@ A child that is forked while a thread searches runs a search of its own; it hang
 longer than a minute.  An interrupt (SIGINT) comes at a random moment of a search, which then ends
 with the best point so far, or with KeyboardInterrupt before there is one; afterwards BLAS has as
 many threads as before, and the next search ends as ever.
+
+Data are made before: a fork while NumPy itself multiplies matrices in several threads hangs in
+OpenBLAS, whoever asked for the product.  Within a search every product has one thread.
 """
 
+import faulthandler
 import os
 import random
 import signal
 import threading
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,17 +36,23 @@ def run(quick: bool) -> dict[str, Any]:
         raise Skip("this system has no fork")
     warnings.simplefilter("ignore")
     share = 20 if quick else 1
+    faulthandler.dump_traceback_later(20 * PATIENCE, exit=True)  # a fork may hang here, too
     results: dict[str, Any] = {"forks": forks(FORKS // share)}
+    faulthandler.cancel_dump_traceback_later()
     for label in MODELS:
         results[label] = interrupts(label, INTERRUPTS // len(MODELS) // share + 1)
     write_results("interrupts", results, quick)
     return results
 
 
+@lru_cache
+def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return make_classification(n, 8, flip_y=0.1, random_state=0)
+
+
 def search(label: str) -> GradientSearchCV:
     model, n = MODELS[label]
-    X, y = make_classification(n, 8, flip_y=0.1, random_state=0)
-    return GradientSearchCV(model, cv=3, n_jobs=2, random_state=0).fit(X, y)
+    return GradientSearchCV(model, cv=3, n_jobs=2, random_state=0).fit(*rows(n))
 
 
 def forks(number: int) -> dict[str, int]:

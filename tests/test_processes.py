@@ -112,6 +112,34 @@ def test_an_interrupt_leaves_blas_as_it_was(interrupt, monkeypatch):
     assert [library.number for library in libraries] == [4, 4]
 
 
+def test_any_thread_may_have_one_blas_thread():
+    """A search in a thread of its own would else multiply in several, and hang in a fork."""
+
+    def numbers() -> list[int]:
+        return [library.get_num_threads() for library in _budget._blas()]
+
+    def enter() -> None:
+        context.__enter__()
+        inside.extend(numbers())
+
+    inside, before = [], numbers()
+    try:
+        for library in _budget._blas():
+            _budget._set_threads(library, 3)  # as it may be without the environment of the tests
+        with one_blas_thread():  # this thread is the first to ask
+            pass
+        context = one_blas_thread()
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+        context.__exit__(None, None, None)  # and another one the last
+        assert inside == [1] * len(before)
+        assert numbers() == [3] * len(before)
+    finally:
+        for library, number in zip(_budget._blas(), before, strict=True):
+            _budget._set_threads(library, number)
+
+
 def test_threads_are_given_back_after_the_last_one(monkeypatch):
     library = Library(0)
     monkeypatch.setattr(_budget, "_blas", lambda: [library])

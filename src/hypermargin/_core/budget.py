@@ -123,6 +123,20 @@ def _blas() -> list[Any]:
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
+def _set_threads(library: Any, number: int) -> None:
+    """Set how many threads BLAS has, whichever thread asks.
+
+    From version 3.8 on threadpoolctl lets only the thread that set a number first set others, and
+    does nothing, without a word, where another one asks.  Here a lock sees to the order.
+    """
+    no_thread_is_first = getattr(library, "clear_controlling_thread", None)
+    if no_thread_is_first is not None:
+        no_thread_is_first(force=True)
+    library.set_num_threads(number)
+    if no_thread_is_first is not None:
+        no_thread_is_first(force=True)
+
+
 class _BlasThreads:
     """The numbers of threads that BLAS had before the first of those inside asked for one."""
 
@@ -137,7 +151,7 @@ class _BlasThreads:
             if not self._before:
                 self._before = [(library, library.get_num_threads()) for library in _blas()]
                 for library, _ in self._before:
-                    library.set_num_threads(1)
+                    _set_threads(library, 1)
 
     def leave(self, who: object) -> None:
         """Give the threads back after the last one; may be called again if it is interrupted."""
@@ -148,7 +162,7 @@ class _BlasThreads:
 
     def _restore(self) -> None:
         for library, number in self._before:
-            library.set_num_threads(number)
+            _set_threads(library, number)
         self._before = []
 
     def begin_in_child(self) -> None:
