@@ -1,5 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
+# modules are compiled once, whatever the environment says: tests start many processes
+export PYTHONDONTWRITEBYTECODE :=
 READY := .venv/.ready
 DOCS := .venv/.ready-docs
 DEMO := .venv/.ready-demo

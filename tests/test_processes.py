@@ -112,6 +112,20 @@ def test_an_interrupt_leaves_blas_as_it_was(interrupt, monkeypatch):
     assert [library.number for library in libraries] == [4, 4]
 
 
+def test_who_was_interrupted_on_the_way_out_has_left_with_those_around_it(monkeypatch):
+    library = Library(0)
+    monkeypatch.setattr(_budget, "_blas", lambda: [library])
+    threads = _budget._BlasThreads()
+    for who in ("search", "evaluation", "adjoint"):
+        threads.enter(who)
+    threads.leave("evaluation")
+    assert library.number == 1
+    threads.leave("search")
+    assert library.number == 4
+    threads.leave("adjoint")  # which says so late
+    assert library.number == 4
+
+
 def test_any_thread_may_have_one_blas_thread():
     """A search in a thread of its own would else multiply in several, and hang in a fork."""
 

@@ -142,21 +142,28 @@ class _BlasThreads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside: set[object] = set()
+        self._inside: dict[object, int] = {}  # with the thread of each, in order
         self._before: list[tuple[Any, int]] = []
 
     def enter(self, who: object) -> None:
         with self._lock:
-            self._inside.add(who)
+            self._inside[who] = threading.get_ident()
             if not self._before:
                 self._before = [(library, library.get_num_threads()) for library in _blas()]
                 for library, _ in self._before:
                     _set_threads(library, 1)
 
     def leave(self, who: object) -> None:
-        """Give the threads back after the last one; may be called again if it is interrupted."""
+        """Give the threads back after the last one; may be called again if it is interrupted.
+
+        Who came later on the same thread has left, too: an interrupt may have kept it from saying.
+        """
         with self._lock:
-            self._inside.discard(who)
+            thread, places = self._inside.get(who), list(self._inside)
+            gone = places[places.index(who) :] if who in self._inside else []
+            for other in gone:
+                if self._inside[other] == thread:
+                    del self._inside[other]
             if not self._inside:
                 self._restore()
 
@@ -167,7 +174,7 @@ class _BlasThreads:
 
     def begin_in_child(self) -> None:
         """Begin anew after a fork: threads that were inside, or held the lock, are not there."""
-        self._lock, self._inside = threading.Lock(), set()
+        self._lock, self._inside = threading.Lock(), {}
         self._restore()
 
 
