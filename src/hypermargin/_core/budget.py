@@ -144,6 +144,7 @@ class _BlasThreads:
         self._lock = threading.Lock()
         self._inside: dict[object, int] = {}  # with the thread of each, in order
         self._before: list[tuple[Any, int]] = []
+        self._waited = False
 
     def enter(self, who: object) -> None:
         with self._lock:
@@ -172,6 +173,14 @@ class _BlasThreads:
             _set_threads(library, number)
         self._before = []
 
+    def before_fork(self) -> None:
+        """Wait until no thread sets numbers: a child would have the locks of BLAS as they are."""
+        self._waited = self._lock.acquire(timeout=1.0)  # whoever forks may hold it
+
+    def go_on_in_parent(self) -> None:
+        if self._waited:
+            self._lock.release()
+
     def begin_in_child(self) -> None:
         """Begin anew after a fork: threads that were inside, or held the lock, are not there."""
         self._lock, self._inside = threading.Lock(), {}
@@ -180,7 +189,11 @@ class _BlasThreads:
 
 _threads = _BlasThreads()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.begin_in_child)
+    os.register_at_fork(
+        before=_threads.before_fork,
+        after_in_parent=_threads.go_on_in_parent,
+        after_in_child=_threads.begin_in_child,
+    )
 
 
 @contextmanager
