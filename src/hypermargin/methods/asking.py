@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from .._core.space import GroupedArray
 from .features import exchanged, features_of
 from .objective import Objective
-from .parts import LEAST_PARTS, ROWS, Held, held_out, without
+from .parts import LEAST_PARTS, Held, held_out, without
 from .proxy import Proxy, coordinates_of, widths_in
 
 CLEARLY = 3.0  # deviations from chance
@@ -205,8 +204,6 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
             continue
         answer.proxies.append(proxy)
         answer.ones.append(best)
-    if answer.pays:
-        lessons.learn_all()
     answer.learned = list(lessons.learned.values())
     if n_widths > 1 and asked and answer.tells and not answer.clearly:
         with suppress(FloatingPointError):
@@ -268,8 +265,7 @@ class Lessons:
 
     Widths learned once are noisy, and their mean is less so.  Parts are put in a ring, and what is
     asked about one is the mean of what was learned without it and without either neighbour: each
-    lesson serves two parts.  What is kept is the mean over all pairs, unless rows are many.
-    Where parts are few, a lesson is all that a part does not hold out.
+    lesson serves two parts.  Where parts are few, a lesson is all that a part does not hold out.
     """
 
     def __init__(self, objective: Objective, one: np.ndarray, parts: list[Held], n_widths: int):
@@ -283,14 +279,6 @@ class Lessons:
         if n_parts < LEAST_PARTS:
             return [number]
         return [(number - 1) % n_parts, (number + 1) % n_parts]
-
-    def learn_all(self) -> None:
-        """Learn without every two parts, if lessons are not dear."""
-        n_parts = len(self.parts)
-        if n_parts < LEAST_PARTS or max(len(part.train) for part in self.parts) >= ROWS[0]:
-            return
-        for number, other in combinations(range(n_parts), 2):
-            self.lesson(number, other)
 
     def of_part(self, number: int) -> np.ndarray:
         """Return the mean of what was learned without a part."""
