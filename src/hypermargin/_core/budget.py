@@ -144,7 +144,7 @@ class _BlasThreads:
         self._lock = threading.Lock()
         self._inside: dict[object, int] = {}  # with the thread of each, in order
         self._before: list[tuple[Any, int]] = []
-        self._waited = False
+        self._fork = threading.local()  # several threads may fork at once
 
     def enter(self, who: object) -> None:
         with self._lock:
@@ -175,10 +175,10 @@ class _BlasThreads:
 
     def before_fork(self) -> None:
         """Wait until no thread sets numbers: a child would have the locks of BLAS as they are."""
-        self._waited = self._lock.acquire(timeout=1.0)  # whoever forks may hold it
+        self._fork.waited = self._lock.acquire(timeout=1.0)  # whoever forks may hold it
 
     def go_on_in_parent(self) -> None:
-        if self._waited:
+        if self._fork.waited:
             self._lock.release()
 
     def begin_in_child(self) -> None:
