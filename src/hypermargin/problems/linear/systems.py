@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, svd
+from scipy.linalg import eigh, get_lapack_funcs, svd
 
 from ..._core.budget import Budget
 from ..._core.compiled import compiled
@@ -252,18 +252,20 @@ class LaneByLane:
 
 
 def factored(H: np.ndarray, penalty: np.ndarray) -> Callable:
-    """Return the inverse of H + diag(penalty), with a jitter if it needs one."""
+    """Return the inverse of H + diag(penalty), with a jitter if it needs one.
+
+    LAPACK is called by its own name, as there are thousands of these that are small.
+    """
     diagonal = np.diag_indices_from(H)
     H[diagonal] += penalty
     jitter = 1e-14 * np.trace(H) / len(H)
+    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (H,))
     while True:
-        try:
-            factor = cho_factor(H, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            H[diagonal] += jitter
-            jitter *= 100.0
-        else:
-            return lambda B: cho_solve(factor, B, check_finite=False)
+        factor, failed = potrf(H, lower=True, clean=False)
+        if not failed:
+            return lambda B: potrs(factor, B, lower=True)[0] if B.size else B
+        H[diagonal] += jitter
+        jitter *= 100.0
 
 
 @compiled
