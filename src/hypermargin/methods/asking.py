@@ -12,7 +12,7 @@ import numpy as np
 from .._core.space import GroupedArray
 from .features import exchanged, features_of
 from .objective import Objective
-from .parts import LEAST_PARTS, Held, held_out, without
+from .parts import LEAST_PARTS, ROWS, Held, held_out, without
 from .proxy import Proxy, coordinates_of, widths_in
 
 CLEARLY = 3.0  # deviations from chance
@@ -263,9 +263,10 @@ def upper(values: np.ndarray) -> np.ndarray:
 class Lessons:
     """Widths that were learned from the rows which none of two parts holds out.
 
-    Widths learned once are noisy, and their mean is less so.  Parts are put in a ring, and what is
-    asked about one is the mean of what was learned without it and without either neighbour: each
-    lesson serves two parts.  Where parts are few, a lesson is all that a part does not hold out.
+    Widths learned once are noisy, and their mean is much less so.  What is asked about a part is
+    therefore the mean of what was learned without it and without each of the others: each lesson
+    serves two parts.  Where rows are many, two lessons for each part have to do; where parts are
+    few, one, from all that the part does not hold out.
     """
 
     def __init__(self, objective: Objective, one: np.ndarray, parts: list[Held], n_widths: int):
@@ -278,7 +279,9 @@ class Lessons:
         n_parts = len(self.parts)
         if n_parts < LEAST_PARTS:
             return [number]
-        return [(number - 1) % n_parts, (number + 1) % n_parts]
+        if max(len(part.train) for part in self.parts) >= ROWS[0]:  # lessons are dear
+            return [(number - 1) % n_parts, (number + 1) % n_parts]
+        return [other for other in range(n_parts) if other != number]
 
     def of_part(self, number: int) -> np.ndarray:
         """Return the mean of what was learned without a part."""
