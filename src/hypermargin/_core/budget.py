@@ -272,19 +272,23 @@ class Workers:
         """Whether the caller is one of the workers."""
         return getattr(self._inside, "yes", False)
 
-    def map(self, function: Callable, items: Iterable[Any], budget: Budget) -> list:
+    def map(
+        self, function: Callable, items: Iterable[Any], budget: Budget, long: bool = False
+    ) -> list:
         """Apply a function to all items; a Ctrl-C stops the workers before it is passed on.
 
         Inside a worker it is a plain loop, so that work may be split at whatever level has several
         items, without more threads than asked for.  It is one too for as long as items are short:
         a thread may have to wait longer than that for the interpreter.  Who hands over short items
         loses little, who keeps long ones all that threads gain: so items that took long a few calls
-        ago count as long still.
+        ago count as long still.  Who knows that items are `long` says so.
         """
         items = list(items)
         if self.count == 1 or len(items) < 2 or self.inside:
             return [function(item) for item in items]
         key, done = getattr(function, "__code__", function), list[Any]()
+        if long:
+            return self._map(function, key, items, budget)
         while len(done) < len(items) and self._since.get(key, MEMORY) >= MEMORY:
             begun = time.thread_time()
             done.append(function(items[len(done)]))

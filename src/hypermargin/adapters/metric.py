@@ -187,7 +187,7 @@ def _slopes(
 ) -> Iterator[np.ndarray]:
     """Yield the gradients of every output at all rows, up to a factor."""
     params = {"gamma": gamma}
-    alpha = machine.evaluate(params, ridge).coefficients
+    alpha = machine.train(params, ridge).coefficients
     points = machine.kernel.at(machine.points, params)
     K = machine.kernel.block(points, points, params)
     for column in alpha.T:

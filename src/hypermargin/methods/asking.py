@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +37,21 @@ class Tried:
     points: list[np.ndarray] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
+
+    def note(self, point: np.ndarray, gain: float, error: float) -> None:
+        self.points.append(point)
+        self.gains.append(gain)
+        self.errors.append(error)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a part: the best point with one width, and what widths gain over it there."""
+
+    proxy: Proxy
+    one: np.ndarray
+    each: tuple[np.ndarray, float, float] | None = None
+    over_chance: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass
@@ -78,6 +94,16 @@ class Answer:
     def told(self) -> Tried:
         """What is kept, or would be: a width for each."""
         return self.some if self.selects else self.each
+
+    def note(self, found: Outcome | None) -> None:
+        """Take up what came of a part; None, if it has no such machines."""
+        if found is None:
+            return
+        self.proxies.append(found.proxy)
+        self.ones.append(found.one)
+        if found.each is not None:
+            self.each.note(*found.each)
+            self.over_chance.append(found.over_chance)
 
     def pooled(self, gains: list[float], errors: list[float]) -> tuple[float, float]:
         """Return the mean over all rows of what parts gain, and its standard error.
@@ -190,43 +216,54 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
     names = GROUPS if grouped else WIDTHS if n_widths else WEIGHTS if weighted else OTHERS
     loss = LOSSES[objective.prepared.targets.classes is None]
     answer = Answer(asked, which, n_widths, len(parts), names, loss)
-    lessons, once = Lessons(objective, one, parts, n_widths), objective.memory.once
-    for number, held in enumerate(parts):
-        proxy = Proxy(objective, held, one)
-        try:
-            best = once(f"one width, part {number}", proxy.one_width)[1]
-            if not answer.hopeless:
-                learned = partial(proxy.settled, lessons.of_part(number))
-                each = once(f"ratios of widths, part {number}", learned)[1]
-                compare(proxy, best, each, answer.each)
-                answer.over_chance.append(proxy.over_chance(proxy.outputs(each)))
-        except FloatingPointError:  # a kernel that is not positive definite has no such machine
-            continue
-        answer.proxies.append(proxy)
-        answer.ones.append(best)
+    lessons = Lessons(objective, one, parts, n_widths)
+    for some in (range(len(parts))[:2], range(len(parts))[2:]):  # two may show that it is hopeless
+        teaches = not answer.hopeless
+        if teaches:
+            lessons.prepare(some)
+        for found in lessons.side_by_side(partial(outcome, lessons, teaches), some):
+            answer.note(found)
     answer.learned = list(lessons.learned.values())
     if n_widths > 1 and asked and answer.tells and not answer.clearly:
         with suppress(FloatingPointError):
-            select(answer)
+            select(answer, lessons)
     return answer
 
 
-def select(answer: Answer) -> None:
+def outcome(lessons: Lessons, teaches: bool, number: int) -> Outcome | None:
+    """Return what came of a part; without widths, if lessons teach none."""
+    proxy, once = lessons.proxy(lessons.parts[number]), lessons.objective.memory.once
+    try:
+        one = once(f"one width, part {number}", proxy.one_width)[1]
+        if not teaches:
+            return Outcome(proxy, one)
+        learned = partial(proxy.settled, lessons.of_part(number))
+        each = once(f"ratios of widths, part {number}", learned)[1]
+        chance = proxy.over_chance(proxy.outputs(each))
+        return Outcome(proxy, one, (each, *gain(proxy, one, each)), chance)
+    except FloatingPointError:  # a kernel that is not positive definite has no such machine
+        return None
+
+
+def select(answer: Answer, lessons: Lessons) -> None:
     """Compare one width for the features that matter more with one for all of them."""
-    some, shares = Tried(), []
-    for proxy, one in zip(answer.proxies, answer.ones, strict=True):
-        shares.append(exchanged(proxy, one))
-        point = proxy.settled(only(upper(logs(shares[-1])), proxy, one))[1]
-        compare(proxy, one, point, some)
-    answer.some, answer.shares = some, shares
+
+    def selected(part: tuple[Proxy, np.ndarray]) -> tuple[np.ndarray, Any]:
+        proxy, one = part
+        share = exchanged(proxy, one)
+        point = proxy.settled(only(upper(logs(share)), proxy, one))[1]
+        return share, (point, *gain(proxy, one, point))
+
+    some, parts = Tried(), list(zip(answer.proxies, answer.ones, strict=True))
+    found = lessons.side_by_side(selected, parts)
+    for _, tried in found:
+        some.note(*tried)
+    answer.some, answer.shares = some, [share for share, _ in found]
 
 
-def compare(proxy: Proxy, one: np.ndarray, other: np.ndarray, tried: Tried) -> None:
-    """Note what a point gains over one width on the rows of a part."""
-    gain, error = proxy.gain(proxy.outputs(one), proxy.outputs(other))
-    tried.points.append(other)
-    tried.gains.append(gain)
-    tried.errors.append(error)
+def gain(proxy: Proxy, one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+    """Return what a point gains over one width on the rows of a part, and its standard error."""
+    return proxy.gain(proxy.outputs(one), proxy.outputs(other))
 
 
 def only(features: np.ndarray, proxy: Proxy, z: np.ndarray) -> np.ndarray:
@@ -272,7 +309,16 @@ class Lessons:
     def __init__(self, objective: Objective, one: np.ndarray, parts: list[Held], n_widths: int):
         self.objective, self.one = objective, one
         self.parts, self.n_widths = parts, n_widths
+        self.held: dict[tuple[int, int], Held] = {}  # what each lesson is learned from
         self.learned: dict[tuple[int, int], np.ndarray] = {}
+
+    def proxy(self, held: Held) -> Proxy:
+        return Proxy(self.objective, held, self.one)
+
+    def side_by_side(self, function: Callable, items: Iterable) -> list:
+        """Apply a function to all items, in threads: each is many evaluations on few rows."""
+        objective = self.objective
+        return objective.prepared.problem.workers.map(function, items, objective.budget, long=True)
 
     def others(self, number: int) -> list[int]:
         """Return the parts that are left out with a part."""
@@ -283,25 +329,37 @@ class Lessons:
             return [(number - 1) % n_parts, (number + 1) % n_parts]
         return [other for other in range(n_parts) if other != number]
 
+    def prepare(self, numbers: Iterable[int]) -> None:
+        """Learn what has to be learned for some of the parts, several lessons at a time."""
+        keys = dict.fromkeys(key for number in numbers for key in self.keys(number))
+        new = [key for key in keys if key not in self.learned]
+        self.learned.update(zip(new, self.side_by_side(self.lesson, new), strict=True))
+
     def of_part(self, number: int) -> np.ndarray:
         """Return the mean of what was learned without a part."""
-        found = [self.lesson(number, other) for other in self.others(number)]
-        return np.mean(found, axis=0)
+        return np.mean([self.learned[key] for key in self.keys(number)], axis=0)
 
-    def lesson(self, number: int, other: int) -> np.ndarray:
-        """Return widths learned without two parts; without one, if that leaves too few rows."""
+    def keys(self, number: int) -> list[tuple[int, int]]:
+        """Return the lessons that leave out a part, by the parts that they leave out."""
+        return [self.key(number, other) for other in self.others(number)]
+
+    def key(self, number: int, other: int) -> tuple[int, int]:
+        """Return the lesson without two parts; that without one, if that leaves too few rows."""
         part, left_out = self.parts[number], self.parts[other]
         # rows that were transformed by what another part may not know are of no use to it
         shared = part.design is left_out.design
         key = (min(number, other), max(number, other)) if shared else (number, other)
-        if key not in self.learned:
+        if key not in self.held:
             held = without(self.objective, part, left_out, self.n_widths)
             if held is None:
-                return self.lesson(number, number)
-            self.learned[key] = self.objective.memory.once(
-                f"widths without parts {key}", lambda: learn(Proxy(self.objective, held, self.one))
-            )
-        return self.learned[key]
+                return self.key(number, number)
+            self.held[key] = held
+        return key
+
+    def lesson(self, key: tuple[int, int]) -> np.ndarray:
+        """Return the widths that are learned without two parts."""
+        name = f"widths without parts {key}"
+        return self.objective.memory.once(name, lambda: learn(self.proxy(self.held[key])))
 
 
 def learn(proxy: Proxy) -> np.ndarray:

@@ -63,12 +63,12 @@ def kernels_of(proxy: Proxy) -> list[Feature]:
 
 def said_by_kernels(proxy: Proxy, z: np.ndarray) -> np.ndarray:
     """Return how much outputs change with what every kernel says, as a share of all of them."""
-    left, own = proxy.left_out(z), proxy.own(proxy.params(z))
+    machine, own = proxy.trained(z), proxy.own(proxy.params(z))
     others, found = np.random.RandomState(0).permutation(len(proxy.points)), []
     for kernel in kernels_of(proxy):
         alone = np.zeros_like(own["weights"])
         alone[kernel.columns] = own["weights"][kernel.columns]
-        said = left.predict(proxy.points, {**own, "weights": alone})
+        said = machine.predict(proxy.points, {**own, "weights": alone})
         found.append(np.sqrt(np.mean((said - said[others]) ** 2)))
     return as_share(np.array(found))
 
@@ -80,7 +80,7 @@ def exchanged(proxy: Proxy, z: np.ndarray) -> np.ndarray:
         return as_share(slopes(proxy, z))
     most = WORK / (len(columns) * len(proxy.machine.points) * X.shape[1])
     at = np.linspace(0, len(X) - 1, int(np.clip(most, 20, min(PAIRS, len(X))))).astype(int)
-    few, predict = proxy.points.take(at), proxy.left_out(z).predict
+    few, predict = proxy.points.take(at), proxy.trained(z).predict
     others = np.random.RandomState(0).permutation(len(X))[: len(at)]
     before, found = predict(few), np.empty(len(columns))
     for k, of_width in enumerate(columns):

@@ -18,7 +18,7 @@ from .._core.space import FeatureArray, Params, Space
 from ..adapters.base import Targets
 from ..criteria.base import tally_matrix
 from ..problems.base import Problem
-from ..problems.leave_one_out import LeaveOneOut, LeftOut
+from ..problems.leave_one_out import LeaveOneOut, LeftOut, Trained
 from .objective import FAILED, Objective, SearchEnded
 from .optimisers import Enough, ValueAndGrad, choose_optimiser, lbfgs
 from .parts import Held
@@ -93,6 +93,9 @@ class Proxy:
     def left_out(self, z: np.ndarray) -> LeftOut:
         return self.machine.evaluate(self.own(self.params(z)), float(np.exp(z[-1])))
 
+    def trained(self, z: np.ndarray) -> Trained:
+        return self.machine.train(self.own(self.params(z)), float(np.exp(z[-1])))
+
     def __call__(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the loss with its penalty, and the gradient."""
         held, objective = self.held, self.objective
@@ -163,7 +166,7 @@ class Proxy:
 
     def outputs(self, z: np.ndarray) -> np.ndarray:
         """Return outputs at the rows that are held out."""
-        return self.left_out(z).predict(self.points)
+        return self.trained(z).predict(self.points)
 
     def gain(
         self, before: np.ndarray, after: np.ndarray, draws: int = DRAWS

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import blas, lapack
 
 from .._core.compiled import compiled
+from .._core.lapack import cholesky, cholesky_solve, inverse_of
 from .._core.space import Params
 from ..kernels.base import Kernel
 from ..kernels.points import Points
@@ -33,15 +33,23 @@ from ..kernels.points import Points
 class LeftOut:
     """Outputs (rows, columns) of the machines that were not trained on their row.
 
-    `pullback` turns a cotangent on them into one on the kernel's hyperparameters and on log(ridge);
-    `predict` gives the outputs at other points of the machine that was trained on all rows, with
-    other hyperparameters of the kernel if they are given, and `coefficients` are that machine's.
+    `pullback` turns a cotangent on them into one on the kernel's hyperparameters and on log(ridge).
     """
 
     outputs: np.ndarray
     pullback: Callable[[np.ndarray], tuple[Params, float]]
-    predict: Callable[..., np.ndarray]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The machine that was trained on all rows, by its coefficients.
+
+    `predict` gives its outputs at other points, with other hyperparameters of the kernel if they
+    are given.
+    """
+
     coefficients: np.ndarray
+    predict: Callable[..., np.ndarray]
 
 
 class LeaveOneOut:
@@ -66,9 +74,8 @@ class LeaveOneOut:
         """Return left-out outputs at hyperparameters of the kernel, and their pullback."""
         points = self.kernel.at(self.points, params)
         K = self.kernel.block(points, points, params)
-        G, u = _inverse(K, ridge / self.weight)
+        G = _inverse(K, ridge / self.weight)
         alpha = G @ self.targets
-        bias = u @ self.targets
         g = np.diag(G)[:, None]
         outputs = self.targets - alpha / g + self.middle
 
@@ -78,49 +85,85 @@ class LeaveOneOut:
             by_ridge = ridge * float((np.diag(M) / self.weight).sum())
             return self.kernel.pullback(points, points, K, M, params), by_ridge
 
+        return LeftOut(outputs, pullback)
+
+    def train(self, params: Params, ridge: float) -> Trained:
+        """Train on all rows: one factor, a third of the work of an inverse."""
+        points = self.kernel.at(self.points, params)
+        factor = _factor(self.kernel.block(points, points, params), ridge / self.weight)
+        beside = np.vstack([self.targets.T, np.ones(len(factor))])
+        solved = cholesky_solve(factor, beside)
+        _check(bool(np.isfinite(solved).all()))
+        alpha, u = solved[:-1].T, solved[-1]
+        bias = alpha.sum(axis=0) / u.sum()
+        alpha = alpha - np.outer(u, bias)
+
         def predict(others: Points, moved: Params | None = None) -> np.ndarray:
             own = points if moved is None else self.kernel.at(self.points, moved)
             now = params if moved is None else moved
             block = self.kernel.block(self.kernel.at(others, now), own, now)
             return block @ alpha + bias + self.middle
 
-        return LeftOut(outputs, pullback, predict, alpha)
+        return Trained(alpha, predict)
 
 
-def _inverse(K: np.ndarray, ridge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the block G of the bordered inverse, and the row that gives the bias."""
-    A = np.array(K, dtype=float, order="F")
-    A[np.diag_indices_from(A)] += ridge
-    G, failed = lapack.dpotrf(A, lower=True, overwrite_a=True)
-    if not failed:
-        G, failed = lapack.dpotri(G, lower=True, overwrite_c=True)
-    u = np.full(len(K), np.nan) if failed else blas.dsymv(1.0, G, np.ones(len(K)), lower=True)
-    if not np.isfinite(u).all():
+def _check(definite: bool) -> None:
+    if not definite:
         raise FloatingPointError("the kernel matrix with its ridge is not positive definite.")
-    row = u / u.sum()
-    _whole(G.T, u, row)
-    return G, row
+
+
+def _factor(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of K with a ridge."""
+    A = np.array(K, dtype=float, order="C")
+    A[np.diag_indices_from(A)] += ridge
+    _check(cholesky(A))
+    return A
+
+
+def _inverse(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """Return the block G of the bordered inverse."""
+    G = _factor(K, ridge)
+    _check(inverse_of(G))
+    u = np.zeros(len(G))
+    _sums(G, u)
+    _check(bool(np.isfinite(u).all()))
+    _whole(G, u, u / u.sum())
+    return G
+
+
+@compiled(fastmath=True)
+def _sums(G, u):
+    """Add to u the sums of the rows of a symmetric matrix, of which the lower half is there."""
+    for i in range(len(u)):
+        total = G[i, i]
+        for j in range(i):
+            total += G[i, j]
+            u[j] += G[i, j]
+        u[i] += total
 
 
 @compiled
 def _whole(G, u, row):
-    """Subtract an outer product from the upper half of a symmetric matrix; fill in the lower."""
+    """Subtract an outer product from the lower half of a symmetric matrix; fill in the upper."""
     for i in range(len(u)):
-        for j in range(i, len(u)):
+        for j in range(i + 1):
             value = G[i, j] - u[i] * row[j]
             G[i, j] = value
             G[j, i] = value
 
 
 def _squares(G: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Return a triangular matrix that has the sums over all pairs of rows of G diag(t) G.
+    """Return G diag(t) G, of a symmetric G.
 
-    That is enough for products with the derivatives of K, which are symmetric.
+    Products of a matrix with its own transpose take half the work of others.
     """
-    found = np.zeros_like(G, order="F")
-    for sign in (1.0, -1.0):
-        part = np.flatnonzero(sign * t > 0.0)
-        half = G[:, part] * np.sqrt(np.abs(t[part]))
-        found = blas.dsyrk(2.0 * sign, half, 1.0, found, lower=True, overwrite_c=True)
-    found[np.diag_indices_from(found)] *= 0.5
-    return found.T
+    positive = t > 0.0
+    found, negative = _square(G[positive], t[positive]), ~positive & (t != 0.0)
+    if negative.any():
+        found -= _square(G[negative], -t[negative])
+    return found
+
+
+def _square(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    rows *= np.sqrt(weight)[:, None]
+    return rows.T @ rows

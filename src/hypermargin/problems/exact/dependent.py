@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..._core.compiled import compiled
-from .saddle import pivoted_cholesky
+from ..._core.lapack import pivoted_cholesky
 
 DEPENDENT = 1e-12  # part of a row that others do not have, squared, which counts as none
 SLIGHT = 1e-9  # entries of T, below which they may be rounding: such a row takes no place

@@ -23,8 +23,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._core.budget import Budget
+from ..._core.lapack import cholesky, cholesky_solve
 from ...losses.base import Dual
-from .saddle import cholesky, cholesky_solve
 from .smo import make_feasible
 
 CENTRAL_STEPS = 60  # at most; some twenty are usual

@@ -6,69 +6,15 @@ block of K + diag(ridge); without a bias it is A alone.
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any
-
 import numpy as np
-from numba.extending import get_cython_function_address
 from scipy.linalg import eigh
 
 from ..._core.budget import cached
 from ..._core.compiled import compiled
+from ..._core.lapack import cholesky, cholesky_solve
 
 REFINEMENTS = 6  # of a single-precision factor, before it is given up
 PROBE = 4  # a factor of a fourth of the rows takes a sixty-fourth of the time
-
-
-def _lapack(name: str, n_arguments: int) -> Any:
-    """Return a LAPACK routine as SciPy has it, to be called without the GIL.
-
-    SciPy's own wrappers keep the GIL, so that only one thread at a time would factor.
-    """
-    address = get_cython_function_address("scipy.linalg.cython_lapack", name)
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
-
-
-_FACTOR = {np.dtype(t): _lapack(n, 5) for t, n in ((np.float32, "spotrf"), (np.float64, "dpotrf"))}
-_SOLVE = {np.dtype(t): _lapack(n, 8) for t, n in ((np.float32, "spotrs"), (np.float64, "dpotrs"))}
-_PIVOTED = _lapack("dpstrf", 9)
-_UPPER, _LOWER = ctypes.c_char(b"U"), ctypes.c_char(b"L")
-
-
-def cholesky(A: np.ndarray) -> bool:
-    """Overwrite A by its Cholesky factor; False if it has none."""
-    n, info = ctypes.c_int(len(A)), ctypes.c_int(0)
-    size, result = ctypes.addressof(n), ctypes.addressof(info)
-    _FACTOR[A.dtype](ctypes.addressof(_UPPER), size, A.ctypes.data, size, result)
-    return info.value == 0
-
-
-def cholesky_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """Solve with a Cholesky factor; right-hand sides are rows."""
-    x = np.array(rhs, factor.dtype)
-    n, columns = ctypes.c_int(len(factor)), ctypes.c_int(x.size // max(1, len(factor)))
-    info = ctypes.c_int(0)
-    size = ctypes.addressof(n)
-    _SOLVE[factor.dtype](
-        ctypes.addressof(_UPPER), size, ctypes.addressof(columns), factor.ctypes.data, size,
-        x.ctypes.data, size, ctypes.addressof(info),
-    )  # fmt: skip
-    return x.astype(float)
-
-
-def pivoted_cholesky(A: np.ndarray, least: float) -> tuple[np.ndarray, int]:
-    """Overwrite the upper half of A by its factor; return the order of the rows, and their rank.
-
-    The rank is reached where what is left of the diagonal is not above `least`.
-    """
-    n, rank, info = ctypes.c_int(len(A)), ctypes.c_int(0), ctypes.c_int(0)
-    order, work, tol = np.zeros(len(A), np.intc), np.empty(2 * len(A)), ctypes.c_double(least)
-    size = ctypes.addressof(n)
-    _PIVOTED(  # what is below for LAPACK, which counts along columns, is above for NumPy
-        ctypes.addressof(_LOWER), size, A.ctypes.data, size, order.ctypes.data,
-        ctypes.addressof(rank), ctypes.addressof(tol), work.ctypes.data, ctypes.addressof(info),
-    )  # fmt: skip
-    return order - 1, rank.value
 
 
 @compiled(fastmath=True)
