@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ from .parts import LEAST_PARTS, ROWS, Held, held_out, without
 from .proxy import Proxy, coordinates_of, widths_in
 
 CLEARLY = 3.0  # deviations from chance
-TRIAL, MOST = 10, 40  # evaluations from each start, and in all from the better one
+TRIAL, MOST = 5, 40  # evaluations from each start, and in all from the better one
 WIDTHS = "a width for each feature", "one for all features"
 GROUPS = "a width for each group of features", "one for all features"
 SOME = "one width for some of the features"
@@ -217,11 +217,12 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
     loss = LOSSES[objective.prepared.targets.classes is None]
     answer = Answer(asked, which, n_widths, len(parts), names, loss)
     lessons = Lessons(objective, one, parts, n_widths)
+    lessons.begin()
     for some in (range(len(parts))[:2], range(len(parts))[2:]):  # two may show that it is hopeless
         teaches = not answer.hopeless
         if teaches:
             lessons.prepare(some)
-        for found in lessons.side_by_side(partial(outcome, lessons, teaches), some):
+        for found in objective.side_by_side(partial(outcome, lessons, teaches), some):
             answer.note(found)
     answer.learned = list(lessons.learned.values())
     if n_widths > 1 and asked and answer.tells and not answer.clearly:
@@ -232,13 +233,12 @@ def ask(objective: Objective, one: np.ndarray, asked: bool) -> Answer:
 
 def outcome(lessons: Lessons, teaches: bool, number: int) -> Outcome | None:
     """Return what came of a part; without widths, if lessons teach none."""
-    proxy, once = lessons.proxy(lessons.parts[number]), lessons.objective.memory.once
+    proxy, (_, one) = lessons.proxy(lessons.parts[number]), lessons.ones[number]
+    if not teaches:
+        return Outcome(proxy, one)
     try:
-        one = once(f"one width, part {number}", proxy.one_width)[1]
-        if not teaches:
-            return Outcome(proxy, one)
         learned = partial(proxy.settled, lessons.of_part(number))
-        each = once(f"ratios of widths, part {number}", learned)[1]
+        each = lessons.objective.memory.once(f"ratios of widths, part {number}", learned)[1]
         chance = proxy.over_chance(proxy.outputs(each))
         return Outcome(proxy, one, (each, *gain(proxy, one, each)), chance)
     except FloatingPointError:  # a kernel that is not positive definite has no such machine
@@ -255,7 +255,7 @@ def select(answer: Answer, lessons: Lessons) -> None:
         return share, (point, *gain(proxy, one, point))
 
     some, parts = Tried(), list(zip(answer.proxies, answer.ones, strict=True))
-    found = lessons.side_by_side(selected, parts)
+    found = lessons.objective.side_by_side(selected, parts)
     for _, tried in found:
         some.note(*tried)
     answer.some, answer.shares = some, [share for share, _ in found]
@@ -309,16 +309,21 @@ class Lessons:
     def __init__(self, objective: Objective, one: np.ndarray, parts: list[Held], n_widths: int):
         self.objective, self.one = objective, one
         self.parts, self.n_widths = parts, n_widths
+        # the least losses of the parts with one width for all features, and where they are
+        self.ones: list[tuple[float, np.ndarray]] = []
         self.held: dict[tuple[int, int], Held] = {}  # what each lesson is learned from
         self.learned: dict[tuple[int, int], np.ndarray] = {}
 
     def proxy(self, held: Held) -> Proxy:
         return Proxy(self.objective, held, self.one)
 
-    def side_by_side(self, function: Callable, items: Iterable) -> list:
-        """Apply a function to all items, in threads: each is many evaluations on few rows."""
-        objective = self.objective
-        return objective.prepared.problem.workers.map(function, items, objective.budget, long=True)
+    def begin(self) -> None:
+        """Find the best point of each part with one width."""
+        self.ones = self.objective.side_by_side(self.one_width, range(len(self.parts)))
+
+    def one_width(self, number: int) -> tuple[float, np.ndarray]:
+        proxy = self.proxy(self.parts[number])
+        return self.objective.memory.once(f"one width, part {number}", proxy.one_width)
 
     def others(self, number: int) -> list[int]:
         """Return the parts that are left out with a part."""
@@ -333,7 +338,7 @@ class Lessons:
         """Learn what has to be learned for some of the parts, several lessons at a time."""
         keys = dict.fromkeys(key for number in numbers for key in self.keys(number))
         new = [key for key in keys if key not in self.learned]
-        self.learned.update(zip(new, self.side_by_side(self.lesson, new), strict=True))
+        self.learned.update(zip(new, self.objective.side_by_side(self.lesson, new), strict=True))
 
     def of_part(self, number: int) -> np.ndarray:
         """Return the mean of what was learned without a part."""
@@ -357,16 +362,17 @@ class Lessons:
         return key
 
     def lesson(self, key: tuple[int, int]) -> np.ndarray:
-        """Return the widths that are learned without two parts."""
-        name = f"widths without parts {key}"
-        return self.objective.memory.once(name, lambda: learn(self.proxy(self.held[key])))
+        """Return the widths that are learned without two parts.
 
-
-def learn(proxy: Proxy) -> np.ndarray:
-    """Return where a descent ends that gives each feature its own width."""
-    loss, best = proxy.one_width()
-    proxy.penalty = standard_error(proxy.objective, loss, len(proxy.held.train))
-    return proxy.each_width([best, proxy.bold()], TRIAL, MOST)
+        They begin where both parts are best with one width for all features.
+        """
+        losses, starts = zip(*(self.ones[number] for number in key), strict=True)
+        proxy, start = self.proxy(self.held[key]), np.mean(starts, axis=0)
+        proxy.penalty = standard_error(
+            self.objective, float(np.mean(losses)), len(proxy.held.train)
+        )
+        learned = partial(proxy.each_width, [start, proxy.bold()], TRIAL, MOST)
+        return self.objective.memory.once(f"widths without parts {key}", learned)
 
 
 def standard_error(objective: Objective, value: float, n_rows: int) -> float:

@@ -18,7 +18,7 @@ from .._core.space import FeatureArray, GroupedArray, LabelledArray
 from .proxy import Proxy
 
 PAIRS = 300  # most rows that a feature is exchanged in, or between which kernels are compared
-WORK = 2e9  # operations that exchanging all features may take in a part; fewer rows take less
+WORK = 1e9  # operations that exchanging all features may take in a part; fewer rows take less
 MANY_FEATURES = 2000  # features that are too many to exchange one by one
 
 

@@ -148,6 +148,10 @@ class Objective:
         found = Evaluation(outputs, tests, lambda delta: {}, lambda f, at: at, None, True)
         return validation_loss(found, self.criterion, self.prepared, self.weight, self.pooled)
 
+    def side_by_side(self, function: Callable, items: Iterable) -> list:
+        """Apply a function to all items, in threads: each is work on few rows that takes long."""
+        return self.prepared.problem.workers.map(function, items, self.budget, long=True)
+
     def outdate(self) -> None:
         """Say that what is visited from now on is to be chosen, if anything is."""
         self.outdated = frozenset(self._visited)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.budget import OutOfTime
+from .._core.budget import OutOfTime, one_blas_thread
 from .asking import Answer
 from .features import exchanged, features_of, said_by_kernels
 from .objective import Objective
@@ -24,7 +24,12 @@ def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
         return None
     if not features_of(answer.proxies[0]):
         return None
-    parts = shares(answer) if answer.pays or not answer.shares else answer.shares
+    with one_blas_thread():
+        return _relevance(objective, answer)
+
+
+def _relevance(objective: Objective, answer: Answer) -> dict[str, np.ndarray]:
+    parts = shares(objective, answer) if answer.pays or not answer.shares else answer.shares
     found = np.mean(parts, axis=0)
     error = np.full(len(found), np.nan)
     if len(parts) > 1:
@@ -33,21 +38,22 @@ def relevance(objective: Objective) -> dict[str, np.ndarray] | None:
     if answer.selects:
         dropped = ~answer.matter
     elif answer.kept:
-        dropped[np.argsort(found, kind="stable")[: n_droppable(answer, parts)]] = True
+        count = n_droppable(objective, answer, parts)
+        dropped[np.argsort(found, kind="stable")[:count]] = True
     names = np.empty(len(found), dtype=object)
     names[:] = [feature.name for feature in features_of(answer.proxies[0])]
     what = "feature" if answer.n_widths else "kernel"
     return {what: names, "relevance": found, "std_error": error, "droppable": dropped}
 
 
-def shares(answer: Answer) -> list[np.ndarray]:
+def shares(objective: Objective, answer: Answer) -> list[np.ndarray]:
     """Return how much outputs depend on every feature, part by part."""
     points = answer.each.points if answer.kept else answer.ones
     change = exchanged if answer.n_widths else said_by_kernels
-    return [change(proxy, z) for proxy, z in zip(answer.proxies, points)]
+    return objective.side_by_side(lambda part: change(*part), zip(answer.proxies, points))
 
 
-def n_droppable(answer: Answer, parts: list[np.ndarray]) -> int:
+def n_droppable(objective: Objective, answer: Answer, parts: list[np.ndarray]) -> int:
     """Return of how many features the widths can be as small as they may be at no loss.
 
     Those are the features that each part finds least relevant.  On the rows that it holds out the
@@ -57,19 +63,19 @@ def n_droppable(answer: Answer, parts: list[np.ndarray]) -> int:
     proxies, points = answer.proxies, answer.each.points
     every = [feature.widths for feature in features_of(proxies[0])]
     orders = [[every[k] for k in np.argsort(part, kind="stable")] for part in parts]
-    before = [p.outputs(z) for p, z in zip(proxies, points)]
+    before = objective.side_by_side(lambda part: part[0].outputs(part[1]), zip(proxies, points))
 
     def at_no_loss(count: int) -> bool:
-        gains, errors = [], []
-        for proxy, point, order, full in zip(proxies, points, orders, before):
-            proxy.objective.budget.check()
-            less, dropped = point.copy(), [k for widths in order[:count] for k in widths]
+        def gain(part: int) -> tuple[float, float]:
+            objective.budget.check()
+            proxy, less = proxies[part], points[part].copy()
+            dropped = [k for widths in orders[part][:count] for k in widths]
             less[dropped] = proxy.bounds[dropped, 0]
-            gain, error = proxy.gain(full, proxy.outputs(less), DROP_DRAWS)
-            gains.append(gain)
-            errors.append(error)
-        gain, error = answer.pooled(gains, errors)
-        return gain >= -error
+            return proxy.gain(before[part], proxy.outputs(less), DROP_DRAWS)
+
+        gains, errors = zip(*objective.side_by_side(gain, range(len(before))))
+        all_gain, error = answer.pooled(list(gains), list(errors))
+        return all_gain >= -error
 
     low, high = 0, len(every)  # none can be dropped at no loss, and not all of them
     try:
