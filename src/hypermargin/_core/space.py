@@ -37,7 +37,8 @@ class Dimension:
     """Range and scale of one number.
 
     `drift` is the power of the sample size with which the best value is known to move; a search
-    that passes from a subsample to more rows shifts its start by it.  `lean` is the relative loss
+    that passes from a subsample to more rows shifts its start by it.  `noise` is the best value for
+    targets with normal noise, in standard deviations of that.  `lean` is the relative loss
     per unit that a smaller value is worth on the smallest subsample, where large ones look better
     than they are and cost time.  `usual` is where the best value mostly is, and where a search
     looks first.  `first` is what becomes of it while a search with many hyperparameters still has
@@ -55,6 +56,7 @@ class Dimension:
     first: str = "free"
     together: tuple[float, float] | None = None
     whole: bool = False
+    noise: float | None = None
 
     @property
     def unit(self) -> float:
@@ -94,7 +96,8 @@ class Dimension:
     def over(self, unit: float) -> Dimension:
         """Return the same range for values that are given in units."""
         usual = None if self.usual is None else (self.usual[0] / unit, self.usual[1] / unit)
-        return replace(self, low=self.low / unit, high=self.high / unit, usual=usual)
+        noise = None if self.noise is None else self.noise / unit
+        return replace(self, low=self.low / unit, high=self.high / unit, usual=usual, noise=noise)
 
 
 @dataclass(frozen=True)
@@ -420,10 +423,17 @@ class Space:
         """Return a gradient by the names of the user's estimator."""
         return {h.name: h.derivatives(entries) for h, entries in self._parts(flat)}
 
-    def drift(self, theta: np.ndarray, ratio: float) -> np.ndarray:
-        """Move a point found on few rows to where it should be on `ratio` times as many."""
-        drift = np.array([d.drift for d in self.dimensions])
-        return self.nearest(theta + drift * np.log(ratio))
+    def drift(self, theta: np.ndarray, ratio: float, left: float = 0.0) -> np.ndarray:
+        """Move a point found on few rows to where it should be on `ratio` times as many.
+
+        `left` is the standard deviation of what outputs leave of targets.  What is best for so much
+        noise counts as much as what was found: few rows say little of it.
+        """
+        moved = theta + np.array([d.drift for d in self.dimensions]) * np.log(ratio)
+        for k, dimension in enumerate(self.dimensions):
+            if dimension.noise is not None and left > 0.0:
+                moved[k] = 0.5 * (moved[k] + dimension.to_scaled(dimension.noise * left))
+        return self.nearest(moved)
 
     def nearest(self, theta: np.ndarray) -> np.ndarray:
         """Return the nearest point within the bounds that meets the constraints."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -233,5 +233,6 @@ def default_dimensions(prepared: Prepared, tuned: Mapping[str, bool]) -> dict[st
                 "epsilon=0.0 leaves group_epsilon without effect; give a positive one."
             )
         if tuned["group_epsilon"]:  # the tubes themselves, in units of epsilon
-            found["group_epsilon"] = problem.dimensions(["epsilon"], y)["epsilon"].over(epsilon)
+            of_all = problem.dimensions(["epsilon"], y)["epsilon"].over(epsilon)
+            found["group_epsilon"] = replace(of_all, noise=None)  # each group has its own
     return {name: found[name] for name in tuned}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from .._core.space import Dimension, Params
@@ -11,12 +13,15 @@ from .base import FACTOR, Costly, Dual, Loss, Rows, inverse, unreached
 class _Regression(Costly):
     """Targets in their own unit."""
 
+    noise: ClassVar[float | None] = None  # the best epsilon, in standard deviations of the noise
+
     def dimension(self, name: str, y: np.ndarray, kernel_scale: float) -> Dimension:
         spread = self.spread(y) or 1.0
         if name in self.by_part:
             return FACTOR
         if name == "epsilon":
-            return Dimension(1e-3 * spread, spread, "log", usual=(0.01 * spread, 0.5 * spread))
+            usual = 0.01 * spread, 0.5 * spread
+            return Dimension(1e-3 * spread, spread, "log", usual=usual, noise=self.noise)
         unit = spread / kernel_scale
         return Dimension(1e-2 * unit, 1e4 * unit, "log", lean=0.02, usual=(0.1 * unit, 100 * unit))
 
@@ -37,6 +42,9 @@ class EpsilonInsensitive(_Regression):
     """
 
     corners = True
+    noise: ClassVar[float | None] = (
+        0.612  # Smola, Murata, Schoelkopf and Mueller (1998), for normal noise
+    )
     hyperparameters = ("C", "epsilon")
     by_part = {"group_cost": "group", "group_epsilon": "group"}
 
@@ -73,6 +81,7 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
     """
 
     corners = False
+    noise = None
     unreached = True
 
     def dual(self, rows: Rows, params: Params) -> Dual:

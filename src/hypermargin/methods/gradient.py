@@ -202,7 +202,9 @@ class Descent(Method):
         Which of several minima is the best one often shows only on more rows.
         """
         ratio, space = level.n_rows / coarse.n_rows, level.objective.space
-        ends = [replace(end, theta=space.drift(end.theta, ratio)) for end in apart(ends)]
+        ends = [
+            replace(end, theta=space.drift(end.theta, ratio, coarse.left)) for end in apart(ends)
+        ]
         values = [level(end.theta)[0] for end in ends]
         last_of_few = self.schedule.thrifty(level.objective) and level.rows is None
         most = (1.0 if last_of_few else self.schedule.rival) * min(values)

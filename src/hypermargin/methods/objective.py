@@ -18,7 +18,7 @@ from ..criteria.base import Criterion
 from ..problems.base import Evaluation, KernelProblem, Problem
 from .forecast import Forecast, Taken, foresee, n_support
 from .memory import NOT_KEPT, Memo, Memory, Question
-from .validation import check_finite, validation_loss
+from .validation import check_finite, left_by, validation_loss
 from .watch import NOBODY, Watch
 
 LOOK = 0.05  # optimality gap of a look, in units of the targets
@@ -223,6 +223,7 @@ class Level:
         whole = objective.prepared.sample is not None and rows is None
         self.enough = np.inf if whole else objective.train_tol
         self.best: Visit | None = None
+        self.left = 0.0  # how far the best outputs are off, if targets are numbers
         self.taken = Taken(self.n_rows, [], [])  # by evaluations
         self.ends: dict[bytes, Any] = {}  # where machines ended at some points
         self._known: dict[bytes, tuple[float, np.ndarray]] = {}
@@ -369,6 +370,8 @@ class Level:
         self.objective.record(visit)
         if self._is_best(visit):
             self.best = replace(visit, evaluation=None)  # an evaluation holds a kernel matrix
+            if any(d.noise is not None for d in self.objective.space.dimensions):
+                self.left = left_by(visit.evaluation, self.objective.prepared)
             if visit.evaluation is not None and not visit.rough:
                 self.state = visit.evaluation.state
 

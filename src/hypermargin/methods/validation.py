@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.spread import typical_deviation
 from ..adapters.base import Targets
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
@@ -103,3 +104,17 @@ def validation_loss(
         return value, [part[1] / len(parts) for part in parts]
     value, delta = apply(range(len(test)))
     return value, np.split(delta, np.cumsum([len(rows) for rows in test])[:-1])
+
+
+def left_by(evaluation: Evaluation | None, prepared: Prepared) -> float:
+    """Return the standard deviation of what outputs leave of targets, but for a few rows far out.
+
+    Zero if it is not known here.
+    """
+    if evaluation is None or evaluation.validate is not None:
+        return 0.0
+    y = prepared.targets.y
+    off = [
+        y[rows].reshape(len(rows), -1) - o for rows, o in zip(evaluation.test, evaluation.outputs)
+    ]
+    return typical_deviation(np.concatenate(off))

@@ -276,7 +276,8 @@ class _ClassifierStandIn(ClassifierMixin, _StandIn):
 
     def score(self, X: np.ndarray, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, without the checks of labels that are known to be fine."""
-        right = self.predict(X) == column_or_1d(y)
+        labels = y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d(y)
+        right = self.predict(X) == labels
         return float(np.average(right, weights=sample_weight))
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
