@@ -20,6 +20,9 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 STRIP = 1024  # columns per pass, so that what is added to stays in the fastest cache
+# Powers of two that kernel values are at least: nothing beside one, and products of two of them are
+# normal numbers still.  With smaller ones a Cholesky factor takes a hundred times as long.
+LEAST_SINGLE, LEAST_DOUBLE = -60.0, -500.0
 
 
 class Wait:
@@ -247,7 +250,7 @@ def gather(K, rows, cols, out):
 def _exp_row(row):
     for t in range(row.shape[0]):
         # exp(x) = 2^k 2^f with f between -1/2 and 1/2; 2^f from its Taylor polynomial
-        x = fast_max(row[t] * np.float32(1.4426950408889634), np.float32(-126.0))
+        x = fast_max(row[t] * np.float32(1.4426950408889634), np.float32(LEAST_SINGLE))
         x = x if x < np.float32(0) else np.float32(0)
         k = np.int32(x - np.float32(0.5))
         f = x - np.float32(k)
@@ -263,6 +266,18 @@ def exp_below_zero(A):
     """Replace A by exp(min(A, 0)), in single precision."""
     for i in range(A.shape[0]):
         _exp_row(A[i])
+
+
+def least_exponent(dtype: Any) -> float:
+    """Return the logarithm of the least value that a kernel has."""
+    return float(np.log(2.0)) * (LEAST_SINGLE if dtype == np.float32 else LEAST_DOUBLE)
+
+
+def exp_of(exponent: np.ndarray) -> np.ndarray:
+    """Replace exponents by their exponentials, of very small ones by the least value."""
+    least = least_exponent(exponent.dtype)
+    np.maximum(exponent, exponent.dtype.type(least), out=exponent)
+    return np.exp(exponent, out=exponent)
 
 
 @compiled(fastmath={"contract", "nnan", "nsz", "ninf", "reassoc", "arcp"})

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.compiled import compiled
+from .._core.compiled import LEAST_DOUBLE, LEAST_SINGLE, compiled, fast_max
 from .._core.powers import fast_exp2, fast_log2
 from .._core.space import Dimension, Params
 from .pairs import ABSOLUTE, FAST, LOG_2, POWER, POWER_LOG, feature_sums, pair_sums
@@ -176,9 +176,10 @@ def _exp_of_power(D, r):
 @compiled(fastmath={"contract", "nsz"})
 def _exp_of_power_row(d, r):
     one, scale = d.dtype.type(1), d.dtype.type(-1.4426950408889634)
+    least = d.dtype.type(LEAST_SINGLE if d.itemsize == 4 else LEAST_DOUBLE)
     for k in range(d.shape[0]):
         power = fast_exp2(r * fast_log2(d[k]))
-        value = fast_exp2(scale * power) if d[k] > 0 else one
+        value = fast_exp2(fast_max(scale * power, least)) if d[k] > 0 else one
         d[k] = value if d[k] == d[k] else d[k]  # what is not a number stays so
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from .._core.compiled import exp_below_zero, sum_of_logs
+from .._core.compiled import exp_below_zero, exp_of, sum_of_logs
 from .._core.space import Dimension, Params
 from .base import Kernel, total
 from .pairs import ABSOLUTE, feature_sums, pair_sums
@@ -36,7 +36,7 @@ class ExponentialSum(Kernel):
         if exponent.dtype == np.float32 and exponent.flags.c_contiguous:
             exp_below_zero(exponent)
             return exponent
-        return np.exp(exponent, out=exponent)
+        return exp_of(exponent)
 
     def diagonal(self, points: Points, params: Params) -> np.ndarray:
         return np.ones(len(points))

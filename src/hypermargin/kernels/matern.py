@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.compiled import exp_of, least_exponent
 from .._core.space import Params
 from .generalised import log_sums, to_cotangent
 from .points import Points
@@ -44,7 +45,7 @@ class Matern12(Stationary):
     def value(self, d: np.ndarray) -> np.ndarray:
         np.sqrt(d, out=d)
         np.negative(d, out=d)
-        return np.exp(d, out=d)
+        return exp_of(d)
 
     def pullback(
         self, rows: Points, cols: Points, block: np.ndarray, M: np.ndarray, params: Params
@@ -84,11 +85,11 @@ class Matern32(Stationary):
     """
 
     def value(self, d: np.ndarray) -> np.ndarray:
-        t = np.sqrt(3.0 * d, out=d) if d.dtype == np.float64 else np.sqrt(d * np.float32(3.0))
+        t = _roots(3.0, d)
         return (1.0 + t) * np.exp(-t)
 
     def slope(self, d: np.ndarray, K: np.ndarray) -> np.ndarray:
-        return -1.5 * np.exp(-np.sqrt(3.0 * d))
+        return -1.5 * np.exp(-_roots(3.0, d))
 
 
 class Matern52(Stationary):
@@ -115,12 +116,18 @@ class Matern52(Stationary):
     """
 
     def value(self, d: np.ndarray) -> np.ndarray:
-        t = np.sqrt(5.0 * d)
+        t = _roots(5.0, d)
         return (1.0 + t + t * t / 3.0) * np.exp(-t)
 
     def slope(self, d: np.ndarray, K: np.ndarray) -> np.ndarray:
-        t = np.sqrt(5.0 * d)
+        t = _roots(5.0, d)
         return -5.0 / 6.0 * (1.0 + t) * np.exp(-t)
+
+
+def _roots(factor: float, d: np.ndarray) -> np.ndarray:
+    """Return the roots of factor times d, none larger than exponentials can have."""
+    t = np.sqrt(d.dtype.type(factor) * d)
+    return np.minimum(t, d.dtype.type(-least_exponent(d.dtype)), out=t)
 
 
 def Matern(gamma: Any = "scale", *, nu: float = 1.5, ard: Any = False, columns: Any = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.compiled import exp_below_zero, sum_of_logs
+from .._core.compiled import exp_below_zero, exp_of, sum_of_logs
 from .._core.space import Params
 from .base import total
 from .points import Points
@@ -48,7 +48,7 @@ class RBF(Stationary):
             exp_below_zero(exponent)
             return exponent
         np.minimum(exponent, 0.0, out=exponent)  # rounding may pass zero
-        return np.exp(exponent, out=exponent)
+        return exp_of(exponent)
 
     def single_error(self, points: Points, params: Params) -> float:
         # distances are differences of norms; far-out rows count little, as they are few
