@@ -9,6 +9,7 @@ twenty columns of noise: do all real features come first?
 
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 from time import process_time
 from typing import Any
 
@@ -156,12 +157,15 @@ def too_small(found: dict[str, list[float]]) -> float:
 
 def report(results: dict[str, Any]) -> str:
     lines, sums = [], dict[str, list[list[float]]]()
+    seconds: dict[str, list[tuple[float, float]]] = {}
     for name, f in results.items():
         if "one" not in f:
             continue
         one, each, asks = (float(np.mean(f[label])) for label in CHOICES)
         half, least = "chosen on" if name in dict(CHOSEN) else "checked on", min(one, each)
-        times = sum(f["asks, s"]) / sum(f["one, s"])
+        asked, alone = sum(f["asks, s"]), sum(f["one, s"])
+        times = asked / alone
+        seconds.setdefault(half, []).append((asked, alone))
         losses = [asks - least, oracle(f) - least, one - least, each - least]
         sums.setdefault(half, []).append([*losses, 0.5 * (one + each) - least, too_small(f), times])
         kept = f"{sum(f['kept']):.0f} of {len(f['kept'])}"
@@ -170,7 +174,7 @@ def report(results: dict[str, Any]) -> str:
         numbers = [f"{x:.2f}" for x in (one, each, asks, *losses[:2])]
         lines.append([name, half, *numbers, kept, f"{times:.1f}"])
     header = ["set", "half", "one width", "each", "asks", "loss", "oracle's", "kept"]
-    told = [table([*header, "times one width"], lines), means(sums)]
+    told = [table([*header, "times one width"], lines), means(sums), times_told(seconds)]
     if "pure noise" in results:
         f = results["pure noise"]
         told.append(f"Pure noise: widths were kept in {f['kept']:.0f} of {f['of']:.0f} draws.")
@@ -190,6 +194,16 @@ def means(sums: dict[str, list[list[float]]]) -> str:
         errors = [np.std(x, ddof=1) / np.sqrt(len(x)) if len(x) > 1 else np.nan for x in found]
         lines.append([label, *(f"{x.mean():.2f} ({e:.2f})" for x, e in zip(found, errors))])
     return table(["mean over sets", *sums], lines)
+
+
+def times_told(seconds: dict[str, list[tuple[float, float]]]) -> str:
+    """Tell how much longer asking takes: in the median set, and all sets together."""
+    told = []
+    for half, pairs in seconds.items():
+        ratios = [asked / alone for asked, alone in pairs]
+        asked, alone = np.sum(pairs, axis=0)
+        told.append(f"{half}: {median(ratios):.1f} in the median, {asked / alone:.1f} all together")
+    return f"Times one width, {'; '.join(told)}."
 
 
 def of_twonorm(found: dict[str, list[float]]) -> str:

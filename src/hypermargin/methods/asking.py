@@ -14,7 +14,7 @@ from .._core.space import GroupedArray
 from .features import exchanged, features_of
 from .objective import Objective
 from .parts import LEAST_PARTS, ROWS, Held, held_out, without
-from .proxy import Proxy, coordinates_of, widths_in
+from .proxy import Proxy, coordinates_of, widths_in, worth
 
 CLEARLY = 3.0  # deviations from chance
 TRIAL, MOST = 5, 40  # evaluations from each start, and in all from the better one
@@ -364,20 +364,15 @@ class Lessons:
     def lesson(self, key: tuple[int, int]) -> np.ndarray:
         """Return the widths that are learned without two parts.
 
-        They begin where both parts are best with one width for all features.
+        What is best with one width for all features, where the descent begins, is looked for from
+        where the two parts have it, as closely as the descent itself.
         """
+        return self.objective.memory.once(f"widths without parts {key}", partial(self.learn, key))
+
+    def learn(self, key: tuple[int, int]) -> np.ndarray:
         losses, starts = zip(*(self.ones[number] for number in key), strict=True)
-        proxy, start = self.proxy(self.held[key]), np.mean(starts, axis=0)
-        proxy.penalty = standard_error(
-            self.objective, float(np.mean(losses)), len(proxy.held.train)
-        )
-        learned = partial(proxy.each_width, [start, proxy.bold()], TRIAL, MOST)
-        return self.objective.memory.once(f"widths without parts {key}", learned)
-
-
-def standard_error(objective: Objective, value: float, n_rows: int) -> float:
-    """Return that of a loss: of an error as a share of the rows, else as a mean of squares."""
-    if objective.prepared.targets.classes is None:
-        return value * np.sqrt(2.0 / n_rows)
-    share = np.clip(value, 1.0 / n_rows, 0.5)
-    return float(np.sqrt(share * (1.0 - share) / n_rows))
+        proxy, loss = self.proxy(self.held[key]), float(np.mean(losses))
+        tol = max(self.objective.tol, worth(proxy.error(loss), loss))
+        loss, one = proxy.settled(np.mean(starts, axis=0), tol)
+        proxy.penalty = proxy.error(loss)
+        return proxy.each_width([one, proxy.bold()], TRIAL, MOST)

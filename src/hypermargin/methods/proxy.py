@@ -131,14 +131,18 @@ class Proxy:
         """Return the least loss with one width for all features, and where it is."""
         return self.settled(np.append(self.base[self.which], np.log(RIDGE)))
 
-    def settled(self, begin: np.ndarray) -> tuple[float, np.ndarray]:
+    def settled(self, begin: np.ndarray, tol: float | None = None) -> tuple[float, np.ndarray]:
         """Return the least loss with widths of given ratios, and where it is."""
         tied = self.space.tied
         assert tied is not None
         moves = tied.owner[self.which]
         owner = np.where(moves < 0, -1, np.searchsorted(np.unique(moves[moves >= 0]), moves))
         owner = np.append(owner, owner.max() + 1)
-        return minimise_tied(self, owner, begin, self.bounds, self.objective.tol)
+        return minimise_tied(self, owner, begin, self.bounds, tol or self.objective.tol)
+
+    def error(self, value: float) -> float:
+        """Return the standard error of a loss on the rows that are learned from."""
+        return standard_error(self.objective, value, len(self.held.train))
 
     def each_width(self, starts: Sequence[np.ndarray], trial: int, most: int) -> np.ndarray:
         """Return where a descent ends that gives each feature its own width.
@@ -229,6 +233,14 @@ def unexplained(outputs: np.ndarray, targets: np.ndarray, weight: np.ndarray) ->
     slope = np.maximum(share @ (outputs * targets), 0.0)
     spread = np.maximum(share @ outputs**2, np.finfo(float).tiny)
     return float((share @ targets**2 - slope**2 / spread).sum())
+
+
+def standard_error(objective: Objective, value: float, n_rows: int) -> float:
+    """Return that of a loss: of an error as a share of the rows, else as a mean of squares."""
+    if objective.prepared.targets.classes is None:
+        return value * np.sqrt(2.0 / n_rows)
+    share = np.clip(value, 1.0 / n_rows, 0.5)
+    return float(np.sqrt(share * (1.0 - share) / n_rows))
 
 
 def worth(error: float, value: float) -> float:

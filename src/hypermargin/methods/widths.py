@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from .._core.space import FeatureArray, Tied
-from .asking import standard_error
 from .objective import Level, Objective
 from .optimisers import Enough, Optimiser
-from .proxy import Few, minimise_tied, widths_in, worth
+from .proxy import Few, minimise_tied, standard_error, widths_in, worth
 
 
 class Shared:
