@@ -36,6 +36,10 @@ class Budget:
         self.wanted = 0.0  # seconds that what comes later is likely to take
         self._stopped = threading.Event()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # another machine has another clock: what goes there are the seconds that are left
+        return Budget, (self.left,)
+
     def stop(self) -> None:
         self._stopped.set()
 
@@ -260,6 +264,9 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
         self._inside = threading.local()
         self._since: dict[Any, int] = {}  # calls with a function since its items took long
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Workers, (self.count,)  # threads do not travel
 
     def release(self) -> None:
         """Let the threads end; who needs some later gets others."""

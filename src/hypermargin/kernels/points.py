@@ -46,6 +46,10 @@ class Points:
     def __len__(self) -> int:
         return len(self.index)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # what follows from them is computed again elsewhere
+        return {"X": self.X, "index": self.index, "centre": self.centre}
+
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(self.X.dtype)

@@ -15,6 +15,7 @@ from .._core.budget import Budget, Effort, OutOfTime
 from .._core.space import Params, Space
 from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
+from ..problems.apart import Apart
 from ..problems.base import Evaluation, KernelProblem, Problem
 from .forecast import Forecast, Taken, foresee, n_support
 from .memory import NOT_KEPT, Memo, Memory, Question
@@ -80,6 +81,8 @@ class Objective:
         Where evaluations are looked up before machines are trained.
     watch : Watch
         Is told of every evaluation.
+    apart : Apart, optional
+        What evaluates the problem on all rows in its place.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class Objective:
         rate: Rate | None = None,
         memory: Memory | None = None,
         watch: Watch = NOBODY,
+        apart: Apart | None = None,
     ):
         self.prepared, self.criterion, self.space = prepared, criterion, space
         self.weight, self.pooled = weight, pooled
@@ -106,6 +110,7 @@ class Objective:
         self.budget, self.record, self.max_evals = budget, record, max_evals
         self.rng = rng or np.random.RandomState(0)
         self.rate, self.memory, self.watch = rate, memory or Memory(), watch
+        self.apart = apart
         self.evaluations_on_all = 0
         self.widths: Any = None  # whether a width for each feature pays, if that was asked
         self.outdated: frozenset[bytes] = frozenset()  # points that are no longer to be chosen
@@ -392,13 +397,15 @@ class Level:
         """
         clock, whole = time.perf_counter(), self.objective
         params, rough = whole.space.params(theta), tol >= LOOK
-        problem = problem or whole.prepared.problem
         question = Question(theta, self.label, tol, differentiate is not None, repr(how))
-        memo = whole.memory.memo(question, problem, self.rows)
+        memo = whole.memory.memo(question, whole.prepared.problem, self.rows)
+        trainer: Problem | Apart = problem or whole.prepared.problem
+        if whole.apart is not None and self.rows is None and not rough and not how:
+            trainer = whole.apart
         evaluation, value, gradient, error = None, np.nan, None, None
 
         def train() -> Evaluation:
-            found = problem.evaluate(
+            found = trainer.evaluate(
                 params, Effort(tol, budget, rough), warm=warm, rows=self.rows, **how
             )
             if not found.converged:

@@ -88,6 +88,19 @@ class Design:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Some folds and columns of a problem, by their numbers in it.
+
+    `share` is the part of the memory for kernel values that is for a piece, where several share a
+    design.
+    """
+
+    folds: tuple[int, ...]
+    columns: slice
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Out-of-fold outputs, one array (rows, columns) per fold, and what can be done with them.
 
@@ -258,6 +271,47 @@ class Problem:
         """Return a problem like this one that may be evaluated beside it."""
         return self
 
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the folds that are evaluated here: all, unless it is a part."""
+        return sorted(f for design in self.designs for f in design.folds)
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the machines of all columns are to be trained together."""
+        return any(fold.known is not None for fold in self.folds)
+
+    def cut(self, piece: Piece) -> Self:
+        """Return the problem of some folds and columns, with one thread and memory of its own.
+
+        Folds keep their numbers; columns are counted from the first one that is there.
+        """
+        part = copy(self)
+        part.workers = Workers(1)
+        part.columns = self.columns[piece.columns]
+        part.designs = [
+            replace(design, folds=tuple(f for f in design.folds if f in piece.folds))
+            for design in self.designs
+        ]
+        return part
+
+    def state_of(self, state: Any, piece: Piece) -> Any:
+        """Return of where machines ended what is of a piece."""
+        first, last = piece.columns.start, piece.columns.stop
+        return {
+            (f, c - first): end
+            for (f, c), end in state.items()
+            if first <= c < last and (f in piece.folds or f not in self.numbers)
+        }
+
+    def joined(self, pieces: Sequence[Piece], states: Sequence[Any]) -> Any:
+        """Return where all machines ended, of where those of the pieces did."""
+        return {
+            (f, c + piece.columns.start): end
+            for piece, state in zip(pieces, states, strict=True)
+            for (f, c), end in state.items()
+        }
+
     def memory_on(self, n_rows: int) -> float:
         """Return the bytes that an evaluation on so many rows takes, beside the data."""
         return 8.0 * n_rows * len(self.folds) * len(self.columns)
@@ -318,7 +372,6 @@ class KernelProblem(Problem):
         self.kernel = kernel.with_bias() if loss.bias and self.sums_to_zero else kernel
         self.hyperparameters = (*self.hyperparameters, *self.kernel.hyperparameters)
         self.memory = memory
-        self._lock = threading.Lock()
         self._measure()
         self._begin()
 
@@ -384,13 +437,21 @@ class KernelProblem(Problem):
         """Return a problem like this one with memory of its own."""
         if not self.workers.inside:
             return self
-        with self._lock:
-            return self._twins.setdefault(threading.get_ident(), self._twin())
+        # no lock: every thread has a key of its own
+        return self._twins.setdefault(threading.get_ident(), self._twin())
 
     def _twin(self) -> Self:
         twin = copy(self)
         twin._begin()
         return twin
+
+    def cut(self, piece: Piece) -> Self:
+        part = super().cut(piece)
+        part.offsets = self.offsets[:, piece.columns]
+        part.spreads = self.spreads[:, piece.columns]
+        part.memory = self.memory * piece.share
+        part._begin()
+        return part
 
     def release(self) -> None:
         """Give the memory of kernel matrices back; the next evaluation takes what it needs."""

@@ -22,8 +22,10 @@ from joblib import Parallel, delayed, effective_n_jobs
 from .._core.budget import Budget, Workers, one_blas_thread
 from .._core.constraints import constrained
 from ..adapters.folds import Split
+from ..adapters.prepare import Prepared
 from ..methods.gradient import Descent, Schedule, nested_rows
 from ..methods.objective import Objective, SearchEnded, Visit
+from ..problems.apart import Apart
 from .checkpoint import Checkpoint, NoCheckpoint
 from .combinations import Refused
 from .log import Log
@@ -41,7 +43,25 @@ def goes_ahead(asked: Any, plans: Sequence[Plan], scoring: Scoring) -> bool:
     if not scoring.travels:
         return False
     several = sum(not isinstance(plan, Refused) for plan in plans) > 1
-    return several and asked.n_jobs is None and effective_n_jobs(None) > 1
+    return several and n_workers(asked) > 1
+
+
+def n_workers(asked: Any) -> int:
+    """Return how many workers joblib was told of."""
+    return int(effective_n_jobs(None)) if asked.n_jobs is None else 1
+
+
+def apart(asked: Any, plans: Sequence[Plan], prepared: Prepared, scoring: Scoring) -> Apart | None:
+    """Return what evaluates one combination side by side, if there is only one.
+
+    Rows so few that a search looks at all of them at once are not worth it; outputs on training
+    rows would be computed here once more.
+    """
+    if goes_ahead(asked, plans, scoring) or not scoring.travels or scoring.return_train_score:
+        return None
+    if n_workers(asked) == 1 or prepared.n_rows <= Schedule.few_rows:
+        return None
+    return Apart(prepared.problem, n_workers(asked))
 
 
 @contextmanager

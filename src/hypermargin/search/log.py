@@ -221,6 +221,8 @@ class Log:
         """Give the memory and the threads of all problems back."""
         for run in self.runs:
             if run.prepared is not None:
+                if run.objective is not None and run.objective.apart is not None:
+                    run.objective.apart.release()
                 run.prepared.problem.release()
                 run.prepared.problem.workers.release()
 

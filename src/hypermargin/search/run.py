@@ -17,7 +17,8 @@ from ..adapters.prepare import Prepared
 from ..criteria.base import Criterion
 from ..methods.gradient import glance
 from ..methods.objective import Objective, SearchEnded, Visit
-from .ahead import look_ahead
+from ..problems.apart import Apart
+from .ahead import apart, look_ahead
 from .combinations import Combination, Refused, own_error
 from .doubts import doubts
 from .log import Log, Run
@@ -44,7 +45,8 @@ def run(
             with log.tasks.combination(number):
                 prepared = _prepared(asked, plan, splits, log, workers, seed)
                 if prepared is not None and not isinstance(plan, Refused):
-                    _tune(asked, plan, prepared, weight, budget, log, rng)
+                    place = apart(asked, plans, prepared, log.scoring)
+                    _tune(asked, plan, prepared, weight, budget, log, rng, place)
                     if len(plans) > 1:
                         prepared.problem.release()
         while not log.is_settled(best := log.best()) and not budget.expired():
@@ -90,6 +92,7 @@ def _tune(
     budget: Budget,
     log: Log,
     rng: np.random.RandomState,
+    place: Apart | None,
 ) -> None:
     """Search the space of one combination, in the way that suits it or that was asked for."""
     one, criterion = plan
@@ -112,6 +115,7 @@ def _tune(
         rate=log.rater(prepared),
         memory=log.saved.memory(len(log.runs) - 1),
         watch=log.tasks,
+        apart=place,
     )
     method = one.method(asked, prepared.targets)
     log.tasks.expect(method, objective)

@@ -29,11 +29,11 @@ from ..._core.space import Params, same
 from ...kernels.gram import Columns, Gram, borrowed
 from ...kernels.points import Points
 from ...losses.base import Dual
-from ..base import MANY, SAMPLE, Evaluation, Expansion, KernelProblem
+from ..base import MANY, SAMPLE, Evaluation, Expansion, KernelProblem, Piece
 from .adjoint import adjoints
 from .saddle import SaddleSystem
 from .small import Squad, feasible_start, is_for_squads, outputs_of_columns, shared
-from .state import State, WarmStart, merged
+from .state import State, WarmStart, joined, merged
 from .train import MOSTLY_ALL, WHOLE, Start, Trained, support, train
 from .view import View
 
@@ -54,7 +54,7 @@ class CrossValidation(KernelProblem):
     def _begin(self) -> None:
         super()._begin()
         self._grams: dict[int, Gram] = {}
-        self._views: tuple[np.ndarray | None, list[View]] | None = None
+        self._views: tuple[np.ndarray | None, dict[int, View]] | None = None
 
     def gram(
         self, number: int, points: Points, params: Params, budget: Budget, single: bool
@@ -94,10 +94,10 @@ class CrossValidation(KernelProblem):
         with one_blas_thread():
             parts = [
                 _TrainedDesign(self, number, view, params, effort, warm)
-                for number, view in enumerate(self._views_of(rows))
+                for number, view in self._views_of(rows).items()
             ]
         home = {fold: part for part in parts for fold in part.view.folds}
-        order = range(len(self.folds))
+        order = self.numbers
         evaluation = Evaluation(
             outputs=[home[f].outputs[f] for f in order],
             test=[home[f].view.test_rows[f] for f in order],
@@ -141,10 +141,17 @@ class CrossValidation(KernelProblem):
 
         return [solution(s) for s in state]
 
-    def _views_of(self, rows: np.ndarray | None) -> list[View]:
+    def state_of(self, state: State, piece: Piece) -> State:
+        return state.part(piece.folds, piece.columns)
+
+    def joined(self, pieces: Sequence[Piece], states: Sequence[State]) -> State:
+        return joined([piece.columns.start for piece in pieces], states)
+
+    def _views_of(self, rows: np.ndarray | None) -> dict[int, View]:
         """Return the designs restricted to some rows; the latest restriction is remembered."""
         if self._views is None or self._views[0] is not rows:
-            self._views = (rows, [View(self, design, rows) for design in self.designs])
+            used = [(number, d) for number, d in enumerate(self.designs) if d.folds]
+            self._views = rows, {number: View(self, design, rows) for number, design in used}
         return self._views[1]
 
 

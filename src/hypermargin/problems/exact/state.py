@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,18 @@ class WarmStart:
     bias: np.ndarray  # (columns, folds); of a column, (folds,)
     iterations: np.ndarray
 
+    def part(self, folds: Sequence[int], columns: slice) -> WarmStart:
+        """Return the machines of some folds and of neighbouring columns."""
+        at = np.array([self.folds.index(f) for f in folds])
+        first, last = self.edges[columns.start], self.edges[columns.stop]
+        part = np.ix_(at, np.arange(first, last))
+        return WarmStart(
+            tuple(folds), self.rows[first:last],
+            self.edges[columns.start : columns.stop + 1] - first, self.beta[part],
+            self.lower[part], self.upper[part], self.active[first:last],
+            self.bias[columns][:, at], self.iterations[columns],
+        )  # fmt: skip
+
     def column(self, c: int) -> WarmStart:
         part = slice(self.edges[c], self.edges[c + 1])
         return WarmStart(
@@ -40,6 +52,11 @@ class State(Mapping[tuple[int, int], WarmStart]):
 
     designs: dict[int, WarmStart]
 
+    def part(self, folds: Sequence[int], columns: slice) -> State:
+        """Return the machines of some folds and of neighbouring columns."""
+        own = {d: [f for f in folds if f in start.folds] for d, start in self.designs.items()}
+        return State({d: self.designs[d].part(some, columns) for d, some in own.items() if some})
+
     def __getitem__(self, key: tuple[int, int]) -> WarmStart:
         return self.designs[key[0]].column(key[1])
 
@@ -48,6 +65,47 @@ class State(Mapping[tuple[int, int], WarmStart]):
 
     def __len__(self) -> int:
         return sum(len(start.bias) for start in self.designs.values())
+
+
+def joined(columns: Sequence[int], states: Sequence[State]) -> State:
+    """Return the machines of several parts, each of which begins at a column, as those of one."""
+    designs = {}
+    for number in sorted({number for state in states for number in state.designs}):
+        found: dict[int, list[WarmStart]] = {}
+        for first, state in zip(columns, states, strict=True):
+            if number in state.designs:
+                found.setdefault(first, []).append(state.designs[number])
+        designs[number] = _beside([_together(found[first]) for first in sorted(found)])
+    return State(designs)
+
+
+def _together(parts: list[WarmStart]) -> WarmStart:
+    """Return the machines of the same columns, of all folds of the parts."""
+    one, arrays = parts[0], zip(*((p.beta, p.lower, p.upper) for p in parts))
+    beta, lower, upper = (np.concatenate(array) for array in arrays)
+    return WarmStart(
+        tuple(f for part in parts for f in part.folds), one.rows, one.edges, beta, lower, upper,
+        np.any([part.active for part in parts], axis=0),
+        np.concatenate([part.bias for part in parts], axis=1),
+        np.max([part.iterations for part in parts], axis=0),
+    )  # fmt: skip
+
+
+def _beside(parts: list[WarmStart]) -> WarmStart:
+    """Return the machines of the same folds, of all columns of the parts."""
+    sizes = np.concatenate([np.diff(part.edges) for part in parts])
+    beta, lower, upper = (
+        np.concatenate([getattr(part, name) for part in parts], axis=1)
+        for name in ("beta", "lower", "upper")
+    )
+    rows, active, bias, iterations = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("rows", "active", "bias", "iterations")
+    )
+    edges = np.concatenate([[0], np.cumsum(sizes)])
+    return WarmStart(
+        parts[0].folds, rows, edges, beta, lower, upper, active, bias, iterations
+    )  # fmt: skip
 
 
 def merged(state: State, n_rows: int) -> State:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,7 +37,16 @@ from ...kernels.base import Kernel
 from ...kernels.gram import RowStore
 from ...kernels.points import Points
 from ...losses.base import FIELDS, Dual, Loss, Rows, unbounded_dual
-from ..base import SAMPLE, Column, Design, Evaluation, Expansion, Fold, KernelProblem
+from ..base import (
+    SAMPLE,
+    Column,
+    Design,
+    Evaluation,
+    Expansion,
+    Fold,
+    KernelProblem,
+    Piece,
+)
 from .features import Features
 from .newton import MOST_NEWTON, Newton, SmoothDual
 
@@ -147,6 +156,12 @@ class LowRankCrossValidation(KernelProblem):
         n_classes = len(np.unique(self.strata[order]))
         return order[: max(n_classes, round(rank * self._shares[f]))]
 
+    def cut(self, piece: Piece) -> Self:
+        part = super().cut(piece)
+        part.groups = groups_of_columns(part.columns)
+        part._begin()
+        return part
+
     @property
     def _n_stores(self) -> int:
         return len(self.designs) * len(self.groups)
@@ -187,9 +202,9 @@ class LowRankCrossValidation(KernelProblem):
 
         state: Any = {job: start for part in parts for job, start in part.state().items()}
         tests = {f: rows for part in parts for f, rows in part.test_rows.items()}
-        test = [tests[f] for f in range(len(self.folds))]
+        test = [tests[f] for f in self.numbers]
         evaluation = Evaluation(
-            outputs=[outputs_at(f, at) for f, at in enumerate(test)],
+            outputs=[outputs_at(f, at) for f, at in zip(self.numbers, test, strict=True)],
             test=test,
             pullback=self._pullback_of(parts),
             outputs_at=outputs_at,

@@ -60,7 +60,6 @@ class Part:
         column = jobs[0][1]
         of = problem.columns[column]
         parts = {kind: part[self.rows] for kind, part in of.parts.items()}
-        self.column = column
         weights, self.test, all_rows = [], {}, len(self.rows) == len(of.target)
         for f in dict.fromkeys(f for f, _ in jobs):
             fold = problem.fold(f)
@@ -107,8 +106,9 @@ class Part:
         """How the losses of all rows are scaled by C, or by 1 / alpha."""
         if "alpha" in self.params:
             return 1.0 / self.params["alpha"]
-        own = self.params.get("machine_cost")
-        return self.params["C"] * (1.0 if own is None else float(own[self.column]))
+        if (own := self.params.get("machine_cost")) is None:
+            return self.params["C"]
+        return self.params["C"] * float(own[self.of_loss.parts["machine"][0]])
 
     def train(self, tol: float, warm: State, rough: bool = False, path: bool = False) -> None:
         bundle, starts = self.bundle, [warm.get(job) for job in self.jobs]

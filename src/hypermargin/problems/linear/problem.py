@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -27,7 +27,7 @@ from ..._core.budget import Budget, Effort, Workers, cached, one_blas_thread
 from ..._core.space import Dimension, Params
 from ..._core.spread import typical_deviation
 from ...losses.base import Loss
-from ..base import Column, Design, Evaluation, Fold, Problem, Solution
+from ..base import Column, Design, Evaluation, Fold, Piece, Problem, Solution
 from .bundle import choose_solver
 from .lanes import MANY, Matrix, as_matrix
 from .part import WHOLE, Job, Part, State
@@ -130,6 +130,17 @@ class LinearCrossValidation(Problem):
             self._matrices[key] = found
         return self._matrices[key]
 
+    @property
+    def coupled(self) -> bool:
+        return self.part is not Part or super().coupled
+
+    def cut(self, piece: Piece) -> Self:
+        part = super().cut(piece)
+        part._matrices = {}
+        if 0 not in piece.folds:  # machines on all rows go with the first fold
+            part.whole = None
+        return part
+
     def release(self) -> None:
         self._matrices.clear()
 
@@ -206,7 +217,8 @@ class LinearCrossValidation(Problem):
         with one_blas_thread():
             parts = [
                 part
-                for number in range(len(self.designs))
+                for number, design in enumerate(self.designs)
+                if design.folds
                 for part in self._parts(
                     number, self._folds_of(number), params, budget, dtype, rows, path
                 )
@@ -267,7 +279,7 @@ class LinearCrossValidation(Problem):
             )
 
         def gathered(read: Callable[[Part, Job], np.ndarray]) -> list[np.ndarray]:
-            return [of_fold(f, len(test[f]), read) for f in range(len(self.folds))]
+            return [of_fold(f, len(test[f]), read) for f in self.numbers]
 
         def outputs_at(fold: int, at: np.ndarray) -> np.ndarray:
             return of_fold(fold, len(at), lambda part, job: part.outputs(job, at))
@@ -290,7 +302,7 @@ class LinearCrossValidation(Problem):
             whole = np.array([home[WHOLE, c].weights((WHOLE, c)) for c in n_columns])
         evaluation = LinearEvaluation(
             outputs=gathered(lambda part, job: part.outputs(job, part.test[job[0]])),
-            test=[test[f] for f in range(len(self.folds))],
+            test=[test[f] for f in self.numbers],
             pullback=pullback,
             outputs_at=outputs_at,
             state={job: start for part in parts for job, start in part.state().items()},
