@@ -6,7 +6,8 @@ in the middle of a search; "memory" is what a client grew by, at most, for rows 
 workers in 20 chunks; "workers" is the time of a search with LinearSVC on covtype, repeated four
 times, on one worker over that on two; "bytes" are what left the workers in each kind of pass, by
 their own counters, next to what the cost model of docs/dask.md says; "apart" is the work of an
-evaluation whose folds, or pairs of classes, are computed by themselves, as other processes would.
+evaluation whose folds, or pairs of classes, are computed by themselves, as other processes would;
+"searches apart" are whole searches, in one thread, in two, and within joblib.parallel_config.
 """
 
 import os
@@ -17,11 +18,12 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import combinations, cycle
 from typing import Any
 
 import numpy as np
+from joblib import parallel_config
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedKFold
@@ -346,13 +348,18 @@ def work(estimator: Any, X: Any, y: np.ndarray, splits: Any, point: dict[str, fl
     return min(found)
 
 
+def scaled(name: str, n: int) -> tuple[Any, np.ndarray]:
+    """Return some of the rows of a set, and their labels."""
+    X, y = load_all(name)
+    rows = np.random.default_rng(100).permutation(len(y))[:n]
+    scaler = StandardScaler(with_mean=not sparse.issparse(X))
+    return scaler.fit_transform(X[rows].astype(float)), y[rows]
+
+
 def apart(quick: bool) -> dict[str, Any]:
     found = {}
     for name, (n, estimator, point) in KERNELS.items():
-        X, y = load_all(name)
-        rows = np.random.default_rng(100).permutation(len(y))[: 1000 if quick else n]
-        scaler = StandardScaler(with_mean=not sparse.issparse(X))
-        X, y = scaler.fit_transform(X[rows].astype(float)), y[rows]
+        X, y = scaled(name, 1000 if quick else n)
         splits = list(StratifiedKFold(FOLDS).split(X, y))
         together = work(estimator, X, y, splits, point)
         folds = [work(estimator, X, y, [split], point) for split in splits]
@@ -369,9 +376,40 @@ def apart(quick: bool) -> dict[str, Any]:
     return found
 
 
+# --- searches apart
+
+
+def searches(quick: bool) -> dict[str, Any]:
+    """Return what searches take in one thread, in two, and in two processes of joblib's."""
+    ways: dict[str, tuple[Any, int | None]] = {
+        "one thread": (nullcontext, 1),
+        "two threads": (nullcontext, 2),
+        "two processes": (lambda: parallel_config("loky", n_jobs=2), None),
+    }
+    found: dict[str, Any] = {}
+    for name, (n, estimator, _) in KERNELS.items():
+        X, y = scaled(name, 1000 if quick else n)
+        found[name] = {"rows": len(y)}
+        for way, (context, n_jobs) in ways.items():
+            with context():
+                searched(X[:1000], y[:1000], estimator, n_jobs=n_jobs)  # compiles, starts processes
+                begun = time.perf_counter()
+                search = searched(X, y, estimator, n_jobs=n_jobs, refit=False)
+                seconds = time.perf_counter() - begun
+            on_all = [r["seconds"] for r in search.history_ if r["n_samples"] == len(y)]
+            found[name][way] = {
+                "seconds": seconds,
+                "on_all": sum(on_all),
+                "evaluations": len(on_all),
+                "score": float(search.best_score_),
+            }
+            print(name, way, found[name][way], flush=True)
+    return found
+
+
 PARTS: dict[str, Callable[[bool], Any]] = {
     "equal": equal, "lost": lost, "memory": memory, "bytes": moved, "workers": workers,
-    "apart": apart,
+    "apart": apart, "searches apart": searches,
 }  # fmt: skip
 
 
@@ -424,6 +462,15 @@ def report(results: dict[str, Any]) -> str:
         ]  # fmt: skip
         head = ["evaluation", "CPU, s", "folds apart, times", "gain of five processes at most",
                 "pairs apart, times", "looks and starts of a search"]  # fmt: skip
+        parts.append(table(head, rows))
+    if "searches apart" in results:
+        rows = [
+            [name, way, f"{row['seconds']:.2f}", f"{row['on_all']:.2f}", row["evaluations"],
+             f"{row['score']:.4f}"]
+            for name, of in results["searches apart"].items()
+            for way, row in of.items() if way != "rows"
+        ]  # fmt: skip
+        head = ["set", "way", "search, s", "of which on all rows", "evaluations on all", "score"]
         parts.append(table(head, rows))
     return "\n\n".join(parts)
 

@@ -39,6 +39,11 @@ class _Spare:
         """Begin anew after a fork: a thread that held the lock is not there."""
         self._lock, self._pieces = threading.Lock(), []
 
+    def clear(self) -> None:
+        """Give all of it back to the system."""
+        with self._lock:
+            self._pieces.clear()
+
     def take(self, size: int) -> np.ndarray | None:
         """Return the smallest piece of at least that size."""
         with self._lock:

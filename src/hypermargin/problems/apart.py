@@ -5,13 +5,17 @@ two things themselves: the problem, which each of them is sent once, when it doe
 what it has evaluated last, as a gradient needs all that training has left.  For a gradient all
 workers are asked at once, and each answers for the pieces that it has.  A piece that nobody has any
 more is evaluated again, from where it ended.
+
+Some replace a process whose memory has grown, and what it has kept is gone with it.  Where more
+processes have answered than there are workers, nothing is kept from then on but the problem.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
@@ -23,6 +27,7 @@ from joblib import Parallel, delayed
 from .._core.budget import Budget, Effort, OutOfTime, cached, one_blas_thread
 from .._core.space import Params
 from .._core.warn import warn
+from ..kernels.gram import SPARE
 from .base import Evaluation, Piece, Problem, gone
 from .linear.problem import LinearCrossValidation, LinearEvaluation
 
@@ -48,25 +53,26 @@ class Known:
 
 
 KNOWN: dict[str, Known] = {}  # in this process, by the name of the search
+HERE = uuid4().hex  # this process; forked ones have a number of their own, too
 
 
 class Sent:
     """A problem on its way to a worker.
 
     With Dask joblib sends what several tasks are given once, and not with each of them, if it knows
-    that it is large; an array of bytes goes to other processes as a file.
+    that it is large.
     """
 
     def __init__(self, problem: Problem):
         whole = Piece(tuple(problem.numbers), slice(0, len(problem.columns)))
-        self.bytes = np.frombuffer(pickle.dumps(problem.cut(whole), protocol=5), dtype=np.uint8)
+        self.packed = pickle.dumps(problem.cut(whole), protocol=5)
 
     def __sizeof__(self) -> int:
-        return self.bytes.nbytes
+        return len(self.packed)
 
     def problem(self) -> Problem:
         """Return the problem, with arrays of its own."""
-        found: Problem = pickle.loads(self.bytes.tobytes())
+        found: Problem = pickle.loads(self.packed)
         return found
 
 
@@ -80,6 +86,7 @@ class Order:
     params: Params
     effort: Effort
     warm: Any
+    keep: bool
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,11 @@ class Question:
 
 
 # --- What workers do
+
+
+def signed(function: Callable, *task: Any) -> tuple[str, Any]:
+    """Do a task; return the name of this process, too."""
+    return f"{HERE} {os.getpid()}", function(*task)
 
 
 def known(search: str, sent: Sent | None) -> Known | None:
@@ -121,18 +133,23 @@ def evaluated(search: str, sent: Sent | None, order: Order) -> Evaluation | None
     """Evaluate a piece and keep it; return what can be sent of it, None of an unknown problem."""
     if (here := known(search, sent)) is None:
         return None
-    found = _evaluated(here, order)
-    return Evaluation(found.outputs, found.test, gone, gone, found.state, found.converged)
+    with evaluation_of(here, order) as found:
+        return Evaluation(found.outputs, found.test, gone, gone, found.state, found.converged)
 
 
-def _evaluated(here: Known, order: Order) -> Evaluation:
-    # what a thread has in hand no other one has
+@contextmanager
+def evaluation_of(here: Known, order: Order) -> Iterator[Evaluation]:
+    """Give the evaluation of a piece, which no other thread has within this context."""
     one = here.idle.pop(order.number, None) or Evaluated(here.problem.cut(order.piece))
     with one_blas_thread():
-        found = one.problem.evaluate(order.params, order.effort, warm=order.warm)
-    one.order, one.found = order.name, found
+        one.found = one.problem.evaluate(order.params, order.effort, warm=order.warm)
+    one.order = order.name
+    yield one.found
+    if not order.keep:
+        one.order, one.found = "", None
+        one.problem.release()
+        SPARE.clear()
     here.idle[order.number] = one
-    return found
 
 
 def answers(
@@ -159,7 +176,8 @@ def answer_anew(search: str, sent: Sent | None, order: Order, question: Question
     """Evaluate a piece where it ended, and return its answer; None of an unknown problem."""
     if (here := known(search, sent)) is None:
         return None
-    return {order.number: question.of(_evaluated(here, order), order.piece)}
+    with evaluation_of(here, order) as found:
+        return {order.number: question.of(found, order.piece)}
 
 
 # --- What they are asked for
@@ -205,6 +223,7 @@ class Apart:
 
     def __init__(self, problem: Problem, n_workers: int):
         self.problem, self.pieces = problem, cut_up(problem, n_workers)
+        self.n_workers, self.processes = n_workers, set[str]()
         self.search, self.lost = uuid4().hex, len(self.pieces) < 2
         KNOWN[self.search] = Known(problem)  # threads of this process need not be sent anything
         self._forget_here = finalize(self, forget, self.search)
@@ -213,6 +232,11 @@ class Apart:
     def sent(self) -> Sent:
         """The problem as it is sent; it is made when a worker does not know it."""
         return Sent(self.problem)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether processes last long enough to keep what they have evaluated."""
+        return len(self.processes) <= self.n_workers
 
     def release(self) -> None:
         """Let workers forget the problem, as far as tasks reach them all."""
@@ -244,14 +268,14 @@ class Apart:
         """Return an order for every piece, with its part of where machines start."""
         starts = [None if warm is None else self.problem.state_of(warm, p) for p in self.pieces]
         return [
-            Order(name, number, piece, params, effort, start)
+            Order(name, number, piece, params, effort, start, self.keeps)
             for number, (piece, start) in enumerate(zip(self.pieces, starts, strict=True))
         ]
 
     def ask(self, function: Callable, tasks: Sequence[tuple], budget: Budget) -> list:
         """Return what workers make of tasks; who does not know the problem is sent it."""
         try:
-            found = self._run(function, tasks, None)
+            found = self._run(function, tasks, None) if tasks else []
             unknown = [number for number, one in enumerate(found) if one is None]
             if unknown:
                 again = self._run(function, [tasks[number] for number in unknown], self.sent)
@@ -273,9 +297,13 @@ class Apart:
             raise
 
     def _run(self, function: Callable, tasks: Sequence[tuple], sent: Sent | None) -> list:
-        # short tasks are not put together, or one worker would have all of them
-        side_by_side = Parallel(n_jobs=None, batch_size=1, pre_dispatch="all")
-        return side_by_side(delayed(function)(self.search, sent, *task) for task in tasks)
+        # short tasks are not put together, or one worker would have all of them; arrays that are
+        # mapped from files cannot be written to, for which loops would be compiled anew
+        side_by_side = Parallel(n_jobs=None, batch_size=1, pre_dispatch="all", max_nbytes=None)
+        every = [(function, self.search, sent, *task) for task in tasks]
+        found = side_by_side(delayed(signed)(*one) for one in every)
+        self.processes.update(process for process, _ in found)
+        return [one for _, one in found]
 
 
 class _Joined:
@@ -347,10 +375,11 @@ class _Joined:
             raise Lost
         found, task = dict[int, Any](), (name, apart.pieces, question)
         with apart.problem.workers.clock.phase("adjoint"):
-            for some in apart.ask(answers, [task] * len(apart.pieces), budget):
+            tasks = [task] * len(apart.pieces) if apart.keeps else []
+            for some in apart.ask(answers, tasks, budget):
                 found |= some
             orders = apart.orders(name, self.order.params, self.effort, self.state)
             left = [(order, question) for order in orders if order.number not in found]
-            for one in apart.ask(answer_anew, left, budget) if left else ():
+            for one in apart.ask(answer_anew, left, budget):
                 found |= one
         return [found[number] for number in range(len(apart.pieces))]
