@@ -102,7 +102,10 @@ class Question:
     def of(self, found: Any, piece: Piece) -> Any:
         if self.delta is None:
             return found.rates()
-        return found.pullback([part[:, piece.columns] for part in self.delta])
+        # nothing of folds that are none of the piece's: a threshold moves all outputs there are
+        rows = [slice(None) if f in piece.folds else slice(0) for f in range(len(self.delta))]
+        parts = zip(self.delta, rows, strict=True)
+        return found.pullback([part[own, piece.columns] for part, own in parts])
 
 
 # --- What workers do
