@@ -27,6 +27,7 @@ from joblib import parallel_config
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
@@ -379,16 +380,27 @@ def apart(quick: bool) -> dict[str, Any]:
 # --- searches apart
 
 
+@contextmanager
+def clustered() -> Iterator[None]:
+    """Within this context joblib has two worker processes of Dask."""
+    with cluster(2), parallel_config("dask"):
+        yield
+
+
 def searches(quick: bool) -> dict[str, Any]:
-    """Return what searches take in one thread, in two, and in two processes of joblib's."""
+    """Return what searches take in one thread, in two, and by two workers of joblib's."""
     ways: dict[str, tuple[Any, int | None]] = {
         "one thread": (nullcontext, 1),
         "two threads": (nullcontext, 2),
         "two processes": (lambda: parallel_config("loky", n_jobs=2), None),
+        "two workers of Dask": (clustered, None),
     }
     found: dict[str, Any] = {}
-    for name, (n, estimator, _) in KERNELS.items():
-        X, y = scaled(name, 1000 if quick else n)
+    cases = [(name, n, estimator) for name, (n, estimator, _) in KERNELS.items()]
+    cases += [("ijcnn1", 30_000, SVC()), ("magic04", 8000, make_pipeline(StandardScaler(), SVC()))]
+    for data, n, estimator in cases:
+        X, y = scaled(data, 1000 if quick else n)
+        name = f"{data}, {len(y):,} rows, {type(estimator).__name__}"
         found[name] = {"rows": len(y)}
         for way, (context, n_jobs) in ways.items():
             with context():

@@ -49,7 +49,23 @@ class Known:
     """What a process knows of a search: the problem, and the pieces that no thread has in hand."""
 
     problem: Problem
+    was_sent: bool = False
     idle: dict[int, Evaluated] = field(default_factory=dict)
+
+    def take(self, order: Order) -> Evaluated:
+        """Return the piece of an order, which no other thread gets until it is idle again.
+
+        In a process of the search all pieces share its memory.  Another one has as much for each,
+        and gives that of pieces back which it was asked for earlier.
+        """
+        for number, other in list(self.idle.items()) if self.was_sent else ():
+            outdated = number != order.number and other.order != order.name
+            if outdated and self.idle.pop(number, None) is other:
+                other.problem.release()
+        if (found := self.idle.pop(order.number, None)) is not None:
+            return found
+        piece = replace(order.piece, share=1.0) if self.was_sent else order.piece
+        return Evaluated(self.problem.cut(piece))
 
 
 KNOWN: dict[str, Known] = {}  # in this process, by the name of the search
@@ -119,7 +135,7 @@ def signed(function: Callable, *task: Any) -> tuple[str, Any]:
 def known(search: str, sent: Sent | None) -> Known | None:
     """Return what this process knows of a search; None if that was not sent yet."""
     if search not in KNOWN and sent is not None:
-        KNOWN.setdefault(search, Known(sent.problem()))
+        KNOWN.setdefault(search, Known(sent.problem(), was_sent=True))
         for oldest in list(KNOWN)[:-SEARCHES]:
             KNOWN.pop(oldest, None)
     return KNOWN.get(search)
@@ -142,8 +158,8 @@ def evaluated(search: str, sent: Sent | None, order: Order) -> Evaluation | None
 
 @contextmanager
 def evaluation_of(here: Known, order: Order) -> Iterator[Evaluation]:
-    """Give the evaluation of a piece, which no other thread has within this context."""
-    one = here.idle.pop(order.number, None) or Evaluated(here.problem.cut(order.piece))
+    """Give the evaluation of a piece, and keep it afterwards."""
+    one = here.take(order)
     with one_blas_thread():
         one.found = one.problem.evaluate(order.params, order.effort, warm=order.warm)
     one.order = order.name

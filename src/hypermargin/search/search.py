@@ -92,7 +92,8 @@ ends in one of them
         Threads over folds, classes and blocks of the kernel matrix.  Results with several threads
         agree with those of one thread, and with each other, up to rounding.  None is one, or what
         :class:`joblib.parallel_config` says, whose workers then search combinations of listed
-        values side by side.
+        values side by side, or, where there is one only, evaluate folds and pairs of classes on all
+        rows.
     refit : bool, str or callable, default=True
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     cv : int, splitter or iterable, default=None
@@ -124,7 +125,8 @@ ends in one of them
         is refitted on as many rows as there is time for.  (What scikit-learn or transformers fit
         cannot be interrupted: models for scorers that are plain functions.)
     memory_limit : float, default=4000
-        Megabytes for a kernel matrix; above that its rows are computed when they are needed.
+        Megabytes for a kernel matrix; above that its rows are computed when they are needed.  Where
+        joblib has several processes, each has as much.
         KernelRidge solves one linear system in all training rows and needs them all.
     rank : int, default=None
         Number of landmarks, for data that are too many to train on exactly.  Machines are then
@@ -182,7 +184,7 @@ ends in one of them
     param_grid : dict or list of dicts, default=None
         Another name of `space`, the one that :class:`~sklearn.model_selection.GridSearchCV` has.
     pre_dispatch : int or str, default="2*n_jobs"
-        Has no effect: nothing is dispatched to other processes.
+        Has no effect: tasks are as many as workers, or as combinations of listed values.
 
     Attributes
     ----------
