@@ -464,6 +464,11 @@ def report(results: dict[str, Any]) -> str:
         rows = [[n, f"{found[n]['seconds']:.1f}", f"{found[n]['C']:.6g}"] for n in ("1", "2")]
         parts.append(table(["workers", "search, s", "C"], rows))
         parts.append(f"Ratio {found['ratio']:.2f} on {found['rows']:,} rows.")
+    return "\n\n".join([*parts, *report_apart(results)])
+
+
+def report_apart(results: dict[str, Any]) -> list[str]:
+    parts = []
     if "apart" in results:
         rows = [
             [name, f"{row['together']:.2f}", f"{row['folds'] / row['together']:.1f}",
@@ -484,7 +489,7 @@ def report(results: dict[str, Any]) -> str:
         ]  # fmt: skip
         head = ["set", "way", "search, s", "of which on all rows", "evaluations on all", "score"]
         parts.append(table(head, rows))
-    return "\n\n".join(parts)
+    return parts
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -380,6 +380,13 @@ class Level:
             if visit.evaluation is not None and not visit.rough:
                 self.state = visit.evaluation.state
 
+    def _place(self, rough: bool, how: Mapping[str, Any]) -> Problem | Apart:
+        """Return what evaluates here; `how` is for the problem only."""
+        apart = self.objective.apart
+        if apart is None or self.rows is not None or rough or how:
+            return self.objective.prepared.problem
+        return apart
+
     def _measure(
         self,
         theta: np.ndarray,
@@ -399,13 +406,10 @@ class Level:
         params, rough = whole.space.params(theta), tol >= LOOK
         question = Question(theta, self.label, tol, differentiate is not None, repr(how))
         memo = whole.memory.memo(question, whole.prepared.problem, self.rows)
-        trainer: Problem | Apart = problem or whole.prepared.problem
-        if whole.apart is not None and self.rows is None and not rough and not how:
-            trainer = whole.apart
         evaluation, value, gradient, error = None, np.nan, None, None
 
         def train() -> Evaluation:
-            found = trainer.evaluate(
+            found = (problem or self._place(rough, how)).evaluate(
                 params, Effort(tol, budget, rough), warm=warm, rows=self.rows, **how
             )
             if not found.converged:
