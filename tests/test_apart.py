@@ -355,3 +355,24 @@ def test_pieces_have_all_folds_columns_and_memory_once(estimator, make_apart):
         for design in problem.designs:
             shares = [piece.share for piece in pieces if {*piece.folds} & {*design.folds}]
             assert sum(shares) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class")
+@pytest.mark.parametrize(
+    "estimator, how",
+    [(SVC(gamma=0.3), {}), (SVC(gamma=0.3), {"rank": 20}), (LinearSVC(), {})],
+    ids=["exact", "landmarks", "linear"],
+)
+def test_folds_that_lack_a_class_keep_their_columns_together(estimator, how, make_apart):
+    X, y = make_data(3)
+    y[0] = 3  # the only row of its class
+    problem = Differentiated(estimator, X, y, **how).prepared.problem
+    assert problem.coupled
+    place = Apart(problem, 3)
+    params, effort = {"C": 2.0}, Effort(1e-10)
+    whole, found = problem.evaluate(params, effort), place.evaluate(params, effort)
+    assert not place.lost
+    assert_near(found.outputs, whole.outputs)
+    delta = [np.ones_like(part) for part in whole.outputs]
+    pulled = found.pullback(delta)["C"]
+    assert pulled == pytest.approx(problem.evaluate(params, effort).pullback(delta)["C"], rel=1e-5)
