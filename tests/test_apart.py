@@ -28,7 +28,7 @@ CASES = {
     "LinearSVC": (LinearSVC(tol=1e-9), 2, {}),
     "SVR": (SVR(tol=1e-9), 0, {}),
 }
-HOW = {"cv": 3, "random_state": 0, "tol": 1e-5, "max_evals": 3}
+HOW = {"cv": 3, "random_state": 0, "tol": 1e-5, "max_evals": 2}
 
 
 @contextmanager
