@@ -75,8 +75,8 @@ HERE = uuid4().hex  # this process; forked ones have a number of their own, too
 class Sent:
     """A problem on its way to a worker.
 
-    With Dask joblib sends what several tasks are given once, and not with each of them, if it knows
-    that it is large.
+    On a cluster joblib sends what several tasks are given once, and not with each of them, if it
+    knows that it is large.
     """
 
     def __init__(self, problem: Problem):
