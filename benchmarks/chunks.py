@@ -382,18 +382,18 @@ def apart(quick: bool) -> dict[str, Any]:
 
 @contextmanager
 def clustered() -> Iterator[None]:
-    """Within this context joblib has two worker processes of Dask."""
-    with cluster(2), parallel_config("dask"):
+    """Within this context joblib has three worker processes of Dask."""
+    with cluster(3), parallel_config("dask"):
         yield
 
 
 def searches(quick: bool) -> dict[str, Any]:
-    """Return what searches take in one thread, in two, and by two workers of joblib's."""
+    """Return what searches take in one thread, in two, and by three workers of joblib's."""
     ways: dict[str, tuple[Any, int | None]] = {
         "one thread": (nullcontext, 1),
         "two threads": (nullcontext, 2),
-        "two processes": (lambda: parallel_config("loky", n_jobs=2), None),
-        "two workers of Dask": (clustered, None),
+        "three processes": (lambda: parallel_config("loky", n_jobs=3), None),
+        "three workers of Dask": (clustered, None),
     }
     found: dict[str, Any] = {}
     cases = [(name, n, estimator) for name, (n, estimator, _) in KERNELS.items()]

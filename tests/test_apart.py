@@ -33,12 +33,12 @@ HOW = {"cv": 3, "random_state": 0, "tol": 1e-5, "max_evals": 2}
 
 @contextmanager
 def told(backend):
-    """Within this context joblib has two workers: threads, processes, or those of a cluster."""
+    """Within this context joblib has three workers: threads, processes, or those of a cluster."""
     if backend != "dask":
-        with joblib.parallel_config(backend, n_jobs=2):
+        with joblib.parallel_config(backend, n_jobs=3):
             yield
         return
-    how = {"processes": False, "n_workers": 2, "threads_per_worker": 1}
+    how = {"processes": False, "n_workers": 3, "threads_per_worker": 1}
     with distributed.Client(**how, dashboard_address=None), joblib.parallel_config("dask"):
         yield
 
@@ -83,18 +83,26 @@ def test_a_search_is_the_same_whoever_evaluates(backend, plain, asked):
             assert_same(search(case), expected)
             assert asked[0] == ("evaluated", False)
             # each worker at most once; threads of this process not at all
-            assert sum(sent for _, sent in asked) <= (2 if backend == "loky" else 0)
+            assert sum(sent for _, sent in asked) <= (3 if backend == "loky" else 0)
     assert not KNOWN
 
 
 def test_few_rows_and_what_was_told_how_many_threads_stay_here(asked):
     X, y = make_data(2, 200)
-    with joblib.parallel_config("threading", n_jobs=2):
+    with told("threading"):
         GradientSearchCV(SVC(), **HOW).fit(X, y)
         search("LinearSVC", n_jobs=2)
         GradientSearchCV(SVC(), {"C": [0.1, 1.0]}, **HOW).fit(*make_data(2, N))
         search("LinearSVC", return_train_score=True)
     assert not asked
+
+
+def test_two_workers_get_pairs_of_classes_but_no_folds_that_share_their_work(asked):
+    with joblib.parallel_config("threading", n_jobs=2):
+        search("SVC")
+        assert not asked
+        search("pairs of classes")
+        assert asked
 
 
 # --- Evaluations
@@ -316,8 +324,8 @@ def test_time_that_ends_while_workers_evaluate_ends_the_search(monkeypatch):
 
     monkeypatch.setattr(apart, "evaluated", slow)
     with told("threading"), pytest.warns(ConvergenceWarning, match="time_budget"):
-        found = search("SVC", time_budget=1.0)
-    assert found.cv_results_["n_samples"].max() < N
+        found = search("pairs of classes", time_budget=1.0)
+    assert len(found.cv_results_["n_samples"]) == 1  # of two; machines end where they are
 
 
 def test_an_interrupt_ends_what_threads_do(linear, monkeypatch):

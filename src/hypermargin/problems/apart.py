@@ -253,6 +253,17 @@ class Apart:
         return Sent(self.problem)
 
     @property
+    def pays(self) -> bool:
+        """Whether pieces can take less time than the whole does in this process.
+
+        Folds of one design have kernel values in common, or a pass over all rows: most of the work,
+        which each piece does anew.  Two of them take as long as the whole.
+        """
+        by_folds = len({piece.folds for piece in self.pieces}) == len(self.pieces)
+        together = by_folds and len(self.problem.designs) == 1
+        return len(self.pieces) > (2 if together else 1)
+
+    @property
     def keeps(self) -> bool:
         """Whether processes last long enough to keep what they have evaluated."""
         return len(self.processes) <= self.n_workers

@@ -61,7 +61,8 @@ def apart(asked: Any, plans: Sequence[Plan], prepared: Prepared, scoring: Scorin
         return None
     if n_workers(asked) == 1 or prepared.n_rows <= Schedule.few_rows:
         return None
-    return Apart(prepared.problem, n_workers(asked))
+    found = Apart(prepared.problem, n_workers(asked))
+    return found if found.pays else None
 
 
 @contextmanager
