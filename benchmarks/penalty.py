@@ -20,6 +20,7 @@ from scipy.optimize import lsq_linear
 
 from benchmarks._common import table
 from hypermargin import GradientSearchCV, LinearRegressor
+from hypermargin._core.budget import one_blas_thread
 from hypermargin.methods import least_squares, penalty
 
 NOISE = np.array([0.3, 0.5, 0.8, 1.2, 2.5])  # of the groups, to compare times on
@@ -187,8 +188,10 @@ def noisy_groups(draws: int, method: str) -> dict[str, float]:
 
 def run(quick: bool) -> dict[str, Any]:
     data = grouped(400 if quick else 2000, 20 if quick else 100, 0)
+    with one_blas_thread():  # as in a search
+        solvers = compare_solvers(subproblems(*data, most=10))
     return {
-        "solvers": compare_solvers(subproblems(*data, most=10)),
+        "solvers": solvers,
         "searches": compare_searches(*data),
         "groups": {m: noisy_groups(3 if quick else 20, m) for m in ("gradient", "penalty")},
     }

@@ -118,13 +118,29 @@ class Descent(Method):
             self.descend(objective, levels)
         else:
             self.optimise(objective, "lbfgs")  # says at once if it is not for so many
-            with objective.at_most(int(self.schedule.share * objective.max_evals)):
-                self.descend(Shared(objective), levels)
-            self.free(objective, levels)
+            self.ask_and_descend(objective, levels)
         return None
 
-    def descend(self, objective: Any, levels: Sequence[np.ndarray | None]) -> list[Found]:
-        """Look, descend on few rows and then on more; return where that ended, the best first."""
+    def ask_and_descend(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
+        """Descend with one width for all features; go on with one for each, if that pays.
+
+        Where rows are many one width is carried to all of them only if it is kept.
+        """
+        schedule, shared = self.schedule, Shared(objective)
+        few = schedule.thrifty(objective) and len(levels) > 1
+        with objective.at_most(int(schedule.share * objective.max_evals)):
+            level, ends = self.descend(shared, levels[:-1] if few else levels)
+        kept = self.free(objective, levels)
+        if few and not kept:
+            self.on_more(shared, level, ends, levels[-1:])
+
+    def descend(
+        self, objective: Any, levels: Sequence[np.ndarray | None]
+    ) -> tuple[Any, list[Found]]:
+        """Look, descend on few rows and then on more.
+
+        Returned are the last level, and where it ended, the best first.
+        """
         schedule, optimise = self.schedule, self.optimise(objective)
         first, *more = levels
         # rows in many places may all be here, too: then the first level is as good as the last
@@ -136,6 +152,19 @@ class Descent(Method):
         tol = (2.0 if several else 0.2) * objective.tol
         starts = self.look(level, several)
         ends = [optimise(level, start, bounds, tol, None, None) for start in starts]
+        return self.on_more(objective, level, ends, more)
+
+    def on_more(
+        self,
+        objective: Any,
+        level: Any,
+        ends: list[Found],
+        more: Sequence[np.ndarray | None],
+    ) -> tuple[Any, list[Found]]:
+        """Go on where a level has ended, on more rows, and on more again."""
+        schedule, optimise = self.schedule, self.optimise(objective)
+        several = level.n_rows < objective.prepared.n_rows
+        work = schedule.work(objective) if several else None
         for rows in more:
             if rows is None:
                 objective.expect(level, schedule.mostly)
@@ -143,7 +172,7 @@ class Descent(Method):
             coarse = level
             level = objective.on(rows, level.state, work, thrifty=last_of_few)
             ends = self.finish(level, self.carry(ends, coarse, level), optimise)
-        return sorted(ends, key=lambda end: end.value)
+        return level, sorted(ends, key=lambda end: end.value)
 
     def optimise(self, objective: Any, default: Asked = "auto") -> Optimiser:
         """Return what descends: the optimiser that was asked for, or else the default."""
@@ -151,8 +180,8 @@ class Descent(Method):
         space = objective.space
         return choose_optimiser(asked, len(space), objective.max_evals, space.region)
 
-    def free(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
-        """Give every feature its own width, if that pays.
+    def free(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> bool:
+        """Give every feature its own width, if that pays; return whether it does.
 
         What was learned beside the rows that were held out is refined if it clearly pays: on all
         rows; where they are many first on the fewer, and a few steps on all.
@@ -160,28 +189,28 @@ class Descent(Method):
         schedule, one = self.schedule, objective.best
         work = schedule.work(objective) if len(levels) > 1 else None
         if one is None:  # no point could be evaluated
-            return
+            return False
         objective.widths = answer = ask(objective, one, asks(objective))
         if not answer.kept:
-            return
+            return False
         if answer.n_widths and answer.learned:
             objective.outdate()  # that was decided on other rows; scores in folds must not undo it
         few = schedule.thrifty(objective) and len(levels) > 1
         level = objective.on(levels[-2] if few else None, tol=work)
-        ratio = level.n_rows / objective.prepared.n_rows
-        back = objective.space.drift(one, ratio)
         optimise = self.optimise(objective, "lbfgs")
-        end = settle(level, answer.start(back), schedule.few_steps)
+        end = settle(level, answer.start(one), schedule.few_steps)
         if answer.clearly:
             end = free(level, end, optimise)
         if few:
+            objective.expect(level, schedule.mostly)
             whole = objective.on(None, tol=work)
             whole.state = level.state
-            begin = objective.space.drift(end, 1.0 / ratio)
+            begin = objective.space.drift(end, objective.prepared.n_rows / level.n_rows)
             if answer.clearly:
-                free(whole, begin, optimise, schedule.few_steps)
+                free(whole, begin, optimise)
             else:
                 settle(whole, begin, schedule.few_steps)
+        return True
 
     def look(self, level: Level, several: bool) -> list[np.ndarray]:
         """Look at many places; return the best ones that are apart from each other."""
