@@ -7,6 +7,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from test_widths import ASKS, EACH, two_of_six
 
 from hypermargin import GradientSearchCV, KernelSVC
@@ -132,3 +133,33 @@ def test_a_combination_that_ends_before_its_widths_keeps_what_it_has():
     log = Log.__new__(Log)
     log.runs = runs
     assert log._current(records) == records[1:]
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4200, 4))
+    return X, X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=len(X)) > 0
+
+
+@pytest.mark.parametrize("time_budget", [None, 1000.0])
+def test_one_width_meets_many_rows_before_the_question_only_if_time_is_limited(
+    many_rows, time_budget
+):
+    X, y = many_rows
+    space = {"C": None, "gamma": "per_feature"}
+    how = {"cv": 3, "random_state": 0, "time_budget": time_budget}
+    search = GradientSearchCV(KernelSVC(), space, **how).fit(X, y)
+    assert search.widths_["kept"]
+    assert search.forecast_["n_samples"] < len(X)
+    on_all = [row["params"]["gamma"] for row in search.history_ if row["n_samples"] == len(X)]
+    alike = [np.ptp(np.log(widths)) < 1e-9 for widths in on_all]
+    assert any(alike) == (time_budget is not None)
+    assert not alike[-1]
+
+
+def test_a_loss_of_zero_on_many_rows_ends_the_search(many_rows):
+    X, y = many_rows
+    apart = X + 40.0 * y[:, None]
+    search = GradientSearchCV(SVC(), cv=3, max_evals=2, scoring="roc_auc", random_state=0)
+    assert search.fit(apart, y).best_score_ == 1.0

@@ -293,7 +293,8 @@ class Workers:
         items = list(items)
         if self.count == 1 or len(items) < 2 or self.inside:
             return [function(item) for item in items]
-        key, done = getattr(function, "__code__", function), list[Any]()
+        plain, done = getattr(function, "func", function), list[Any]()
+        key = getattr(plain, "__code__", plain)  # which keeps nothing alive
         if long:
             return self._map(function, key, items, budget)
         while len(done) < len(items) and self._since.get(key, MEMORY) >= MEMORY:

@@ -84,7 +84,7 @@ class Schedule:
         tol, worth = 2.0 * objective.tol, 1
         if level.rows is None:
             tol, worth = (0.4 if dear else 0.5) * objective.tol, self.worth
-        if not dear:
+        if not dear or least <= 0.0:
             return tol
         return max(tol, self.finer(objective) * worth * level.resolution / least)
 
@@ -124,14 +124,18 @@ class Descent(Method):
     def ask_and_descend(self, objective: Objective, levels: Sequence[np.ndarray | None]) -> None:
         """Descend with one width for all features; go on with one for each, if that pays.
 
-        Where rows are many one width is carried to all of them only if it is kept.
+        Where rows are many one width is carried to all of them only if it is kept; but if time is
+        limited there is to be something on all rows before the question takes its part of it.
         """
         schedule, shared = self.schedule, Shared(objective)
         few = schedule.thrifty(objective) and len(levels) > 1
+        later = few and objective.budget.seconds is None
+        reached: Any = None  # unless as many evaluations as may be were made
         with objective.at_most(int(schedule.share * objective.max_evals)):
-            level, ends = self.descend(shared, levels[:-1] if few else levels)
+            reached = self.descend(shared, levels[:-1] if later else levels)
         kept = self.free(objective, levels)
-        if few and not kept:
+        if later and not kept:
+            level, ends = reached
             self.on_more(shared, level, ends, levels[-1:])
 
     def descend(
@@ -184,9 +188,9 @@ class Descent(Method):
         """Give every feature its own width, if that pays; return whether it does.
 
         What was learned beside the rows that were held out is refined if it clearly pays: on all
-        rows; where they are many first on the fewer, and a few steps on all.
+        rows; where they are many first on the fewer.
         """
-        schedule, one = self.schedule, objective.best
+        schedule, one, n_one = self.schedule, objective.best, objective.n_best
         work = schedule.work(objective) if len(levels) > 1 else None
         if one is None:  # no point could be evaluated
             return False
@@ -197,15 +201,16 @@ class Descent(Method):
             objective.outdate()  # that was decided on other rows; scores in folds must not undo it
         few = schedule.thrifty(objective) and len(levels) > 1
         level = objective.on(levels[-2] if few else None, tol=work)
-        optimise = self.optimise(objective, "lbfgs")
-        end = settle(level, answer.start(one), schedule.few_steps)
+        optimise, drift = self.optimise(objective, "lbfgs"), objective.space.drift
+        start = answer.start(drift(one, level.n_rows / n_one))
+        end = settle(level, start, schedule.few_steps)
         if answer.clearly:
             end = free(level, end, optimise)
         if few:
             objective.expect(level, schedule.mostly)
             whole = objective.on(None, tol=work)
             whole.state = level.state
-            begin = objective.space.drift(end, objective.prepared.n_rows / level.n_rows)
+            begin = drift(end, objective.prepared.n_rows / level.n_rows)
             if answer.clearly:
                 free(whole, begin, optimise)
             else:

@@ -132,8 +132,13 @@ class Objective:
     @property
     def best(self) -> np.ndarray | None:
         """The best point so far, of those on the most rows; None if none could be evaluated."""
-        found = {n: level.best for n, level in self._levels.items() if level.best is not None}
-        return found[max(found)].theta if found else None
+        found = self._levels[self.n_best].best if self.n_best else None
+        return None if found is None else found.theta
+
+    @property
+    def n_best(self) -> int:
+        """The number of rows that the best point so far was evaluated on; 0 if there is none."""
+        return max((n for n, level in self._levels.items() if level.best is not None), default=0)
 
     @contextmanager
     def at_most(self, max_evals: int) -> Iterator[None]:

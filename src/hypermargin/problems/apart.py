@@ -128,8 +128,15 @@ class Question:
 
 
 def signed(function: Callable, *task: Any) -> tuple[str, Any]:
-    """Do a task; return the name of this process, too."""
-    return f"{HERE} {os.getpid()}", function(*task)
+    """Do a task; return the name of this process, too.
+
+    What is wrong with a point, or the clock, is returned: joblib ends processes that raise.
+    """
+    name = f"{HERE} {os.getpid()}"
+    try:
+        return name, function(*task)
+    except (FloatingPointError, OutOfTime) as error:
+        return name, error
 
 
 def known(search: str, sent: Sent | None) -> Known | None:
@@ -273,7 +280,7 @@ class Apart:
         self._forget_here()
         if "sent" in vars(self) and not self.lost:
             with suppress(Exception):
-                self._run(forget, [()] * len(self.pieces), None)
+                self._run(forget, [()] * self.n_workers, None)
 
     def evaluate(
         self,
@@ -333,6 +340,9 @@ class Apart:
         every = [(function, self.search, sent, *task) for task in tasks]
         found = side_by_side(delayed(signed)(*one) for one in every)
         self.processes.update(process for process, _ in found)
+        for _, one in found:
+            if isinstance(one, Exception):
+                raise one
         return [one for _, one in found]
 
 
@@ -405,7 +415,7 @@ class _Joined:
             raise Lost
         found, task = dict[int, Any](), (name, apart.pieces, question)
         with apart.problem.workers.clock.phase("adjoint"):
-            tasks = [task] * len(apart.pieces) if apart.keeps else []
+            tasks = [task] * apart.n_workers if apart.keeps else []  # one for each, most likely
             for some in apart.ask(answers, tasks, budget):
                 found |= some
             orders = apart.orders(name, self.order.params, self.effort, self.state)
