@@ -44,7 +44,7 @@ def test_two_long_parts_of_work_are_done_at_the_same_time():
         asked.append(number)
         if len(asked) > 2:  # the first two have shown that items are long
             both.wait()
-        sum(i * i for i in range(60_000))
+        sum(i * i for i in range(400_000))
         return number
 
     assert workers.map(item, range(2), Budget()) == [0, 1]
