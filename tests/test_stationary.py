@@ -100,7 +100,7 @@ def test_single_precision_is_close():
 @pytest.mark.parametrize("single", [True, False], ids=["single", "double"])
 @pytest.mark.parametrize("kind", [*KINDS, GeneralisedGaussian], ids=lambda kind: kind.__name__)
 def test_products_of_values_of_rows_far_apart_are_normal_numbers(kind, single):
-    """Others take processors a hundred times as long, in factors of narrow kernels above all."""
+    """Others take some processors far longer, in factors of narrow kernels above all."""
     A = RNG.normal(size=(6, 4)) * np.logspace(-1, 4, 6)[:, None]
     kernel = kind()
     params = {"gamma": 30.0} | {n: 1.0 for n in ("power", "q", "p") if n in kernel.hyperparameters}

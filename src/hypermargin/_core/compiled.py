@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 
 STRIP = 1024  # columns per pass, so that what is added to stays in the fastest cache
 # Powers of two that kernel values are at least: nothing beside one, and products of two of them are
-# normal numbers still.  With smaller ones a Cholesky factor takes a hundred times as long.
+# normal numbers still, with which all processors are quick.
 LEAST_SINGLE, LEAST_DOUBLE = -60.0, -500.0
 
 
