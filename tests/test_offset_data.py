@@ -117,3 +117,16 @@ def test_sparse_rows_without_zeros_have_as_many_digits(kernel):
     far = KernelSVR(kernel=kernel, gamma=0.3).fit(sparse.csr_matrix(X + 1e7), y)
     for rows in (X + 1e7, sparse.csr_matrix(X + 1e7)):
         np.testing.assert_allclose(far.predict(rows), near.predict(X), atol=1e-5)
+
+
+def test_a_narrow_kernel_of_points_that_lie_far_apart_is_exact_in_half_of_the_memory():
+    """Their distances have no digits left in single precision; kernel values of them do."""
+    X, y = make_data(0, n=800)
+    X[:20] *= 1000
+    estimator = SVR(gamma=0.5, epsilon=0.2, tol=1e-6)
+    problem = problem_of(estimator, X, y)
+    found = problem.evaluate({}, Effort(1e-2))
+    expected = cross_val_predict(estimator, X, y, cv=KFold(4))
+    np.testing.assert_allclose(np.concatenate(found.outputs).ravel(), expected, atol=0.05)
+    assert problem._grams[0].dtype == np.float32
+    assert problem._grams[0].points.dtype == np.float64

@@ -130,7 +130,11 @@ class Kernel(BaseEstimator):
         raise NotImplementedError
 
     def single_error(self, points: Points, params: Params) -> float:
-        """Return the rounding error of K in single precision, relative to what tells rows apart.
+        """Return the rounding error of K, computed in single precision of points in single."""
+        return self.kept_error(points, params)
+
+    def kept_error(self, points: Points, params: Params) -> float:
+        """Return the error of K, rounded to single precision, relative to what tells rows apart.
 
         Of rows far from the origin, kernel values are large numbers that hardly differ.
         """

@@ -19,7 +19,7 @@ from .._core.budget import Budget, Workers
 from .._core.compiled import combine, dot_rows, gather
 from .._core.space import Params
 from .base import Kernel
-from .points import Points
+from .points import Points, copied
 
 SPARSE = 0.4  # part of the coefficients up to which products skip those that are zero
 BLOCK_BYTES = 2**21  # a block of rows is about as large as a core's share of the cache
@@ -112,7 +112,7 @@ class Gram:
     Parameters
     ----------
     points : Points
-        The rows of the design.
+        The rows of the design, as kernel values are computed of them.
     kernel : Kernel
     params : dict
         Values of the kernel's hyperparameters.
@@ -121,7 +121,7 @@ class Gram:
     store, scratch : RowStore
         Memory for the held rows, and for the block that a machine works on.
     single : bool
-        Whether held rows are in single precision, like the kernel cache of libsvm.
+        Whether values are kept in single precision, like the kernel cache of libsvm.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Gram:
         scratch: RowStore | None = None,
         single: bool = False,
     ):
-        self.points = points.single if single else points
+        self.points = points
         self.kernel = kernel
         self.params = params
         self.memory = memory
@@ -180,7 +180,7 @@ class Gram:
 
             def fill(part: np.ndarray) -> bool:
                 block = self._rows[used + part[0] : used + part[-1] + 1]
-                self.kernel.block(self.points.take(new[part]), self.points, self.params, block)
+                self._compute(self.points.take(new[part]), self.points, block)
                 return bool(np.isfinite(block.sum()))
 
             with self.workers.clock.phase("rows"):
@@ -228,7 +228,7 @@ class Gram:
                 self.workers.map(copy, self._blocks(np.arange(len(rows)), len(rows)), self.budget)
             return out
         points = self.points.take(rows)
-        return np.ascontiguousarray(self.kernel.block(points, points, self.params))
+        return np.ascontiguousarray(self._compute(points, points))
 
     def block(
         self, rows: np.ndarray, cols: np.ndarray | None, out: np.ndarray | None = None
@@ -243,7 +243,14 @@ class Gram:
             gather(self._rows, slots, cols, out)
             return out
         col_points = self.points if cols is None else self.points.take(cols)
-        return self.kernel.block(self.points.take(rows), col_points, self.params, out)
+        return self._compute(self.points.take(rows), col_points, out)
+
+    def _compute(self, rows: Points, cols: Points, out: np.ndarray | None = None) -> np.ndarray:
+        """Return K(rows, cols) in the precision that values are kept in."""
+        if self.points.dtype == self.dtype:
+            return self.kernel.block(rows, cols, self.params, out)
+        found = self.kernel.block(rows, cols, self.params)
+        return found.astype(self.dtype) if out is None else copied(found, out)
 
     def combine(self, rows: np.ndarray, B: np.ndarray, cols: Columns) -> np.ndarray:
         """Return the sums over i of B[lane, i] K[rows_i, cols], shape (lanes, columns)."""

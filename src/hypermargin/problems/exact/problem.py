@@ -29,7 +29,16 @@ from ..._core.space import Params, same
 from ...kernels.gram import Columns, Gram, borrowed
 from ...kernels.points import Points
 from ...losses.base import Dual
-from ..base import MANY, SAMPLE, Evaluation, Expansion, KernelProblem, Piece
+from ..base import (
+    HARMLESS,
+    MANY,
+    SAMPLE,
+    SINGLE,
+    Evaluation,
+    Expansion,
+    KernelProblem,
+    Piece,
+)
 from .adjoint import adjoints
 from .saddle import SaddleSystem
 from .small import Squad, feasible_start, is_for_squads, outputs_of_columns, shared
@@ -64,15 +73,26 @@ class CrossValidation(KernelProblem):
         If it is that of the latest evaluation, the rows that this has computed are still there.
         """
         params = {name: params[name] for name in self.kernel.hyperparameters}
-        wanted = points.single if single else points
+        kept = np.float32 if single else np.float64
         latest = self._grams.get(number)
-        if latest is None or latest.points is not wanted or not same(latest.params, params):
+        known = latest is not None and latest.points is points and same(latest.params, params)
+        if latest is None or not known or latest.dtype != kept:
             self._grams[number] = Gram(
                 points, self.kernel, params, self.memory / len(self.designs), self.workers, budget,
                 *self._stores[number], single,
             )  # fmt: skip
         self._grams[number].budget = budget
         return self._grams[number]
+
+    def points_for_single(self, points: Points, params: Params, tol: float) -> Points | None:
+        """Return what kernel values in single precision are computed of; None if they do not do.
+
+        Where distances are small against the spread of the data, it is points in double.
+        """
+        if self.in_single(points, params, tol):
+            return points.single
+        kept = tol >= SINGLE and self.kernel.kept_error(points, params) <= HARMLESS
+        return points if kept else None
 
     def memory_on(self, n_rows: int) -> float:
         # rows that the latest evaluation held, and the block of a machine that works on them
@@ -176,9 +196,9 @@ class _TrainedDesign:
         self.params = {**problem.values, **view.fixed, **params}
         self.dual = problem.loss.dual(view.of_loss, self.params)
         # a linear system has no gap that would show what is lost
-        single = not problem.loss.linear and self.dual.ridge.max(initial=0.0) < MOST_RIDGE
+        rounds = not problem.loss.linear and self.dual.ridge.max(initial=0.0) < MOST_RIDGE
         self.points = points = problem.points_at(number, view.points, self.params)
-        single = single and problem.in_single(points, self.params, effort.tol)
+        rounded = problem.points_for_single(points, self.params, effort.tol) if rounds else None
         offsets = problem.offsets[list(view.folds)]
         if offsets.any():
             away = np.repeat(offsets, view.roster.sizes, axis=1)
@@ -191,9 +211,9 @@ class _TrainedDesign:
         self.iterations = np.zeros(n_columns, dtype=int)
         self.converged = np.ones(n_columns, dtype=bool)
         with problem.workers.clock.phase("train"):
-            self._train(None if warm is None else warm.designs.get(number), single)
-            if single and (self._is_stuck() or self._is_rounded()):
-                self._train(self.state(), single=False)
+            self._train(None if warm is None else warm.designs.get(number), rounded)
+            if rounded is not None and (self._is_stuck() or self._is_rounded()):
+                self._train(self.state(), None)
         self._check_bounds()
         self.bias = self.bias + offsets.T
         with problem.workers.clock.phase("outputs"):
@@ -242,11 +262,12 @@ class _TrainedDesign:
                 return True
         return False
 
-    def _train(self, warm: WarmStart | None, single: bool) -> None:
-        """Train the machines of every column."""
+    def _train(self, warm: WarmStart | None, rounded: Points | None) -> None:
+        """Train the machines of every column, on kernel values of rounded points in single."""
         view, roster, bias = self.view, self.view.roster, self.problem.loss.bias
         budget = self.effort.budget
-        self.gram = gram = self.problem.gram(self.number, self.points, self.params, budget, single)
+        points, single = self.points if rounded is None else rounded, rounded is not None
+        self.gram = gram = self.problem.gram(self.number, points, self.params, budget, single)
         active, complete = None, np.zeros(len(roster), dtype=bool)
         if warm is not None:
             active, complete = self._begin_at(warm)
