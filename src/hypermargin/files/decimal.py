@@ -58,7 +58,7 @@ def _product(a, b):
     return high, (middle << U32) | (low & LOW)
 
 
-@compiled
+@compiled(inner=True)
 def _rounded(w, q, bits):
     """Return the double next to w 10^q, and whether it is sure to be."""
     zeros = 0
@@ -85,7 +85,7 @@ def _rounded(w, q, bits):
     return _as_double((np.uint64(exponent) << U52) | (mantissa & (HIDDEN - U1))), True
 
 
-@compiled
+@compiled(inner=True)
 def _exponent(text, at):
     """Return the number after an `e`, where it ends, and whether there is one."""
     stop = text.shape[0]

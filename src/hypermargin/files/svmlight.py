@@ -113,17 +113,17 @@ def _end(text, at):
     return at
 
 
-@compiled
+@compiled(inner=True)
 def _line_ends(text, at):
     return at >= text.shape[0] or text[at] == LINE or text[at] == HASH
 
 
-@compiled
+@compiled(inner=True)
 def _word_ends(text, at):
     return _line_ends(text, at) or _is_blank(text[at])
 
 
-@compiled
+@compiled(inner=True)
 def _skip_line(text, at):
     while at < text.shape[0] and text[at] != LINE:
         at += 1
@@ -139,7 +139,7 @@ def _whole(text, at):
     return value, at
 
 
-@compiled
+@compiled(inner=True)
 def _is_qid(text, at):
     return (
         at + 3 < text.shape[0]

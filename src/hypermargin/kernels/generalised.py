@@ -173,7 +173,7 @@ def _exp_of_power(D, r):
         _exp_of_power_row(D[i], r)
 
 
-@compiled(fastmath={"contract", "nsz"})
+@compiled(fastmath={"contract", "nsz"}, inner=True)
 def _exp_of_power_row(d, r):
     one, scale = d.dtype.type(1), d.dtype.type(-1.4426950408889634)
     least = d.dtype.type(LEAST_SINGLE if d.itemsize == 4 else LEAST_DOUBLE)
@@ -194,7 +194,7 @@ def log_sums(M, K):
     return first, second
 
 
-@compiled(fastmath=FAST)
+@compiled(fastmath=FAST, inner=True)
 def _log_sums_row(M, K):
     log_2, first, second = K.dtype.type(LOG_2), K.dtype.type(0), K.dtype.type(0)
     for k in range(K.shape[0]):

@@ -114,7 +114,7 @@ def _add_four(kind, f, g, h, i, v, w, x, y, a, b, c, d, S):
             )
 
 
-@compiled(fastmath=FAST)
+@compiled(fastmath=FAST, inner=True)
 def _add_one(kind, w, x, z, S):
     none = S.dtype.type(0)
     if kind == ABSOLUTE:
@@ -125,7 +125,7 @@ def _add_one(kind, w, x, z, S):
             S[k] += none if x == z[k] else w
 
 
-@compiled(fastmath=FAST)
+@compiled(fastmath=FAST, inner=True)
 def _add_power(kind, p, w, x, z, S):
     none = S.dtype.type(0)
     if kind == CHI2:
@@ -156,7 +156,7 @@ def _sum_powers(kind, p, X, Zt, G, found):
                 found[j] += _sum_power(kind, p, X[i, j], Zt[j, start:stop], G[i, start:stop])
 
 
-@compiled(fastmath=FAST)
+@compiled(fastmath=FAST, inner=True)
 def _sum_one(kind, x, z, G):
     none = G.dtype.type(0)
     total = none
@@ -169,7 +169,7 @@ def _sum_one(kind, x, z, G):
     return total
 
 
-@compiled(fastmath=FAST)
+@compiled(fastmath=FAST, inner=True)
 def _sum_power(kind, p, x, z, G):
     none = G.dtype.type(0)
     total = none
@@ -190,7 +190,7 @@ def _sum_power(kind, p, x, z, G):
     return total
 
 
-@compiled
+@compiled(inner=True)
 def _power(kind, p, d):
     """Return d^p, or d^p log d."""
     if d == 0:
@@ -198,7 +198,7 @@ def _power(kind, p, d):
     return d**p if kind == POWER else d**p * np.log(d)
 
 
-@compiled
+@compiled(inner=True)
 def _pair(kind, p, x, z):
     """Return s(x, z) in double precision."""
     d = abs(x - z)

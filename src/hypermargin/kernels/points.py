@@ -231,7 +231,7 @@ class Points:
         return d
 
 
-@compiled(fastmath={"contract", "nsz", "reassoc"})
+@compiled(fastmath={"contract", "nsz", "reassoc"}, inner=True)
 def _square_distance(x, z):
     total = x[0] * 0
     for j in range(x.shape[0] - 2):

@@ -100,7 +100,7 @@ def _to_cotangent(d, M, K, inverse):
     return by_width, by_alpha
 
 
-@compiled(fastmath=FAST)
+@compiled(fastmath=FAST, inner=True)
 def _to_cotangent_row(d, M, K, inverse):
     one, log_2 = K.dtype.type(1), K.dtype.type(LOG_2)
     by_width, by_alpha = K.dtype.type(0), K.dtype.type(0)

@@ -13,7 +13,7 @@ from .smo import exact_sum, slopes
 FEW_FREE = 200  # free rows up to which a compiled loop solves faster than LAPACK can be called
 
 
-@compiled
+@compiled(inner=True)
 def cholesky(A):
     """Overwrite the lower triangle of A by its factor; False if a pivot is not clearly positive."""
     n, largest = A.shape[0], 0.0
@@ -29,7 +29,7 @@ def cholesky(A):
     return True
 
 
-@compiled
+@compiled(inner=True)
 def cholesky_solve(L, x):
     """Solve L L' x = x in place."""
     n = L.shape[0]
@@ -40,7 +40,7 @@ def cholesky_solve(L, x):
         add(x[:i], L[i, :i], -x[i])
 
 
-@compiled
+@compiled(inner=True)
 def adjoint(K, slots, rows, free, bound, ridge, first, delta, v, w):
     """Solve eq. (14) for a machine with free rows and a bias.
 
@@ -74,7 +74,7 @@ def adjoint(K, slots, rows, free, bound, ridge, first, delta, v, w):
     return True
 
 
-@compiled
+@compiled(inner=True)
 def parts_of(beta, lower, upper, kink):
     """Return the free rows of a machine, and those with a coefficient at a bound."""
     n = beta.shape[0]
@@ -93,25 +93,27 @@ def parts_of(beta, lower, upper, kink):
     return free[:n_free], bound[:n_bound]
 
 
-@compiled
-def end_rows(r, beta, lower, upper, kink):
+@compiled(inner=True)
+def end_rows(target, ridge, values, beta, lower, upper, kink):
     """Return the rows that would gain most by rising and by falling, and their sides of the kink.
 
     Where no row is free they fix the bias, which is in the middle between them.
     """
-    n, i, j = r.shape[0], -1, -1
+    n, i, j = target.shape[0], -1, -1
     up, down = np.empty(n), np.empty(n)
     slopes(beta, lower, upper, kink, up, down)
+    top, bottom = 0.0, 0.0
     for t in range(n):
         if lower[t] < upper[t]:
-            if i < 0 or r[t] + up[t] > r[i] + up[i]:
-                i = t
-            if j < 0 or r[t] + down[t] < r[j] + down[j]:
-                j = t
+            r = target[t] - ridge[t] * beta[t] - values[t]
+            if i < 0 or r + up[t] > top:
+                i, top = t, r + up[t]
+            if j < 0 or r + down[t] < bottom:
+                j, bottom = t, r + down[t]
     return i, j, 1.0 if beta[i] >= 0.0 else -1.0, 1.0 if beta[j] > 0.0 else -1.0
 
 
-@compiled
+@compiled(inner=True)
 def adjoint_of_ends(K, slots, rows, ends, bound, first, delta, w):
     """Set w = K'e on the bound rows where the middle of two rows is all that moves."""
     half = 0.5 * exact_sum(delta)
@@ -137,7 +139,9 @@ def adjoints(
         c, f = machine // beta.shape[0], machine % beta.shape[0]
         a, b = edges[c], edges[c + 1]
         members, d = rows[a:b], delta[c, first[f] : first[f + 1]]
-        free, bound = parts_of(beta[f, a:b], lower[f, a:b], upper[f, a:b], kink[f, a:b])
+        own, low, high = beta[f, a:b], lower[f, a:b], upper[f, a:b]
+        bend, rise = kink[f, a:b], ridge[f, a:b]
+        free, bound = parts_of(own, low, high, bend)
         n = free.shape[0]
         hard[machine] = n > FEW_FREE
         for t in free:
@@ -149,32 +153,29 @@ def adjoints(
         size = n if n > 0 else 2
         v, w, side = np.empty(size), np.empty(bound.shape[0]), np.empty(size)
         if n > 0:
-            if not adjoint(K, slots, members, free, bound, ridge[f, a:b], first[f], d, v, w):
+            if not adjoint(K, slots, members, free, bound, rise, first[f], d, v, w):
                 hard[machine] = True
                 continue
             for k in range(n):
-                side[k] = np.sign(beta[f, a + free[k]])
+                side[k] = 1.0 if own[free[k]] >= 0.0 else -1.0
         else:
-            residual = np.empty(b - a)
-            for t in range(a, b):
-                residual[t - a] = target[f, t] - ridge[f, t] * beta[f, t] - values[f, t]
             i, j, side[0], side[1] = end_rows(
-                residual, beta[f, a:b], lower[f, a:b], upper[f, a:b], kink[f, a:b]
+                target[f, a:b], rise, values[f, a:b], own, low, high, bend
             )
             if i < 0 or j < 0:  # no fold has the machine
                 continue
             free = np.array([i, j])
             v[0] = v[1] = adjoint_of_ends(K, slots, members, free, bound, first[f], d, w)
         for k in range(free.shape[0]):  # the two ends may be one and the same row
-            t = a + free[k]
-            E[machine, rows[t]] -= v[k]
-            on_target[f, t] += v[k]
-            on_ridge[f, t] -= v[k] * beta[f, t]
-            if kink[f, t] > 0.0:
-                on_kink[f, t] -= v[k] * side[k]
+            t = free[k]
+            E[machine, members[t]] -= v[k]
+            on_target[f, a + t] += v[k]
+            on_ridge[f, a + t] -= v[k] * own[t]
+            if bend[t] > 0.0:
+                on_kink[f, a + t] -= v[k] * side[k]
         for k in range(bound.shape[0]):
-            t = a + bound[k]
-            if beta[f, t] <= lower[f, t]:
-                on_lower[f, t] = w[k]
+            t = bound[k]
+            if own[t] <= low[t]:
+                on_lower[f, a + t] = w[k]
             else:
-                on_upper[f, t] = w[k]
+                on_upper[f, a + t] = w[k]

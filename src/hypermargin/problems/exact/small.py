@@ -257,7 +257,7 @@ def feasible_start(old, old_lower, old_upper, at, lower, upper, edges, beta):
             make_feasible(beta[f, a:b], lower[f, a:b], upper[f, a:b])
 
 
-@compiled
+@compiled(inner=True)
 def copy_block(K, slots, rows, block):
     """Set block to K[rows, rows]; `slots` are the places of all rows in K."""
     n = rows.shape[0]
@@ -267,7 +267,7 @@ def copy_block(K, slots, rows, block):
             copied[b] = row[rows[b]]
 
 
-@compiled
+@compiled(inner=True)
 def residual_on(block, W, target, ridge, beta, r):
     """Compute the residual on the rows W; all rows with a coefficient are in it."""
     n = W.shape[0]
@@ -280,7 +280,7 @@ def residual_on(block, W, target, ridge, beta, r):
         r[t] = target[t] - ridge[t] * beta[t] - values[a]
 
 
-@compiled
+@compiled(inner=True)
 def used_rows(slots, rows, beta):
     """Return the places in K of the rows that have a coefficient, and the coefficients."""
     at = np.flatnonzero(beta)

@@ -18,7 +18,7 @@ SCAN = 256  # rows per vectorised scan; the winner is located inside the best st
 FLAT = 1e-12  # least curvature along a pair, relative to the diagonal (1e-6 in single precision)
 
 
-@compiled
+@compiled(inner=True)
 def size_of(values):
     """Return the largest absolute value."""
     largest = 0.0  # NumPy's way takes a second to compile
@@ -34,7 +34,7 @@ def slopes(beta, lower, upper, kink, up, down):
         set_slopes(t, beta, lower, upper, kink, up, down)
 
 
-@compiled
+@compiled(inner=True)
 def set_slopes(t, beta, lower, upper, kink, up, down):
     b = beta[t]
     if b >= upper[t]:
@@ -47,7 +47,7 @@ def set_slopes(t, beta, lower, upper, kink, up, down):
         down[t] = -kink[t] if b > 0.0 else kink[t]
 
 
-@compiled
+@compiled(inner=True)
 def room_up(t, beta, lower, upper, kink):
     """Return how far beta_t can rise before its penalty changes slope."""
     if beta[t] < 0.0 and kink[t] > 0.0:
@@ -55,14 +55,14 @@ def room_up(t, beta, lower, upper, kink):
     return upper[t] - beta[t]
 
 
-@compiled
+@compiled(inner=True)
 def room_down(t, beta, lower, upper, kink):
     if beta[t] > 0.0 and kink[t] > 0.0:
         return beta[t]
     return beta[t] - lower[t]
 
 
-@compiled
+@compiled(inner=True)
 def place(t, value, beta, lower, upper, largest):
     """Set beta_t, snapping to a breakpoint that is only a rounding error away.
 
@@ -79,7 +79,7 @@ def place(t, value, beta, lower, upper, largest):
     beta[t] = value
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, inner=True)
 def advance(r, Ki, Kj, up, down, step):
     """Subtract step (K_i - K_j) from r; return max(r + up) and min(r + down)."""
     number = r.dtype.type  # all arithmetic in the precision of r
@@ -92,7 +92,7 @@ def advance(r, Ki, Kj, up, down, step):
     return best, least
 
 
-@compiled(fastmath=True)
+@compiled(fastmath=True, inner=True)
 def list_gains(r, down, Ki, diag, top, own, floor, gains):
     """Write the second-order gains of all pairs (i, t); return the largest.
 
@@ -109,7 +109,7 @@ def list_gains(r, down, Ki, diag, top, own, floor, gains):
     return best
 
 
-@compiled
+@compiled(inner=True)
 def select_up(r, Ki, Kj, up, down, step):
     """Bring r up to date after a step; return the best row to raise and both ends of the gap."""
     n = r.shape[0]
@@ -126,7 +126,7 @@ def select_up(r, Ki, Kj, up, down, step):
     return strip, top, bottom
 
 
-@compiled
+@compiled(inner=True)
 def select_down(r, down, Ki, diag, top, own, floor, gains):
     """Return the row to lower: the one with the largest second-order gain."""
     n = r.shape[0]
@@ -173,7 +173,7 @@ def smo(K, diag, ridge, beta, r, lower, upper, kink, tol, max_iter):
     return max_iter, top - bottom
 
 
-@compiled
+@compiled(inner=True)
 def smo_on_rows(K, W, lower, upper, kink, ridge, beta, r, tol, max_iter):
     """Run `smo` on the rows W of a machine whose vectors cover more rows; K is K[W, W]."""
     n = W.shape[0]
@@ -222,7 +222,7 @@ def optimality(r, beta, lower, upper, kink, excess):
     return top, bottom, bias
 
 
-@compiled
+@compiled(inner=True)
 def exact_sum(values):
     """Return the sum, with what rounding takes from it added again."""
     total, lost = 0.0, 0.0
