@@ -1,5 +1,6 @@
 """What every kernel, loss, criterion, optimiser and adapter must do; new ones join by listing."""
 
+import cloudpickle
 import numpy as np
 import pytest
 from helpers import (
@@ -331,6 +332,14 @@ def test_adapters_are_bound_to_the_estimator_and_to_what_is_tuned_of_it(kind):
     assert found.adapter.tuned == found.adapter.hyperparameters()
     assert not found.adapter.unset
     assert model.adapter.tuned == ()
+
+
+@pytest.mark.parametrize("kind", ADAPTERS, ids=lambda a: a.__name__)
+def test_adapters_can_be_sent_to_other_processes(kind):
+    adapter = kind(kind.estimator())
+    found = cloudpickle.loads(cloudpickle.dumps(adapter))
+    assert type(found) is type(adapter)
+    assert found.values() == adapter.values()
 
 
 # --- space

@@ -183,6 +183,10 @@ class KernelSVCAdapter(_WithMetric, OwnSolver, OwnKnobs, SVCAdapter):
         rest = cls is KernelSVCAdapter and machine.multi_class == "ovr"
         return super().__new__(_KernelOneAgainstRest if rest else cls)
 
+    def __getnewargs__(self) -> tuple[Any]:
+        # what pickle makes it of
+        return (self.machine,)
+
     def is_smooth(self) -> bool:
         return isinstance(self.loss(), (SmoothHinge, Logistic))
 

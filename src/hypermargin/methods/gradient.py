@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -154,7 +155,9 @@ class Descent(Method):
         level = objective.on(first, tol=work, leans=several)
         # on subsets evaluations are inexact; where all levels are small they are cheap
         tol = (2.0 if several else 0.2) * objective.tol
+        begun = perf_counter()
         starts = self.look(level, several)
+        objective.ahead(starts, perf_counter() - begun)
         ends = [optimise(level, start, bounds, tol, None, None) for start in starts]
         return self.on_more(objective, level, ends, more)
 

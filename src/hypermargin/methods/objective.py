@@ -83,6 +83,9 @@ class Objective:
         Is told of every evaluation.
     apart : Apart, optional
         What evaluates the problem on all rows in its place.
+    ahead : callable, optional
+        Is given the places that a search is to descend from, and the seconds that it took to look
+        for them; others may descend from there before the search itself does.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class Objective:
         memory: Memory | None = None,
         watch: Watch = NOBODY,
         apart: Apart | None = None,
+        ahead: Callable[[Sequence[np.ndarray], float], None] = lambda starts, seconds: None,
     ):
         self.prepared, self.criterion, self.space = prepared, criterion, space
         self.weight, self.pooled = weight, pooled
@@ -110,7 +114,7 @@ class Objective:
         self.budget, self.record, self.max_evals = budget, record, max_evals
         self.rng = rng or np.random.RandomState(0)
         self.rate, self.memory, self.watch = rate, memory or Memory(), watch
-        self.apart = apart
+        self.apart, self.ahead = apart, ahead
         self.evaluations_on_all = 0
         self.widths: Any = None  # whether a width for each feature pays, if that was asked
         self.outdated: frozenset[bytes] = frozenset()  # points that are no longer to be chosen

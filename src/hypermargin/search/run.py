@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..criteria.base import Criterion
 from ..methods.gradient import glance
 from ..methods.objective import Objective, SearchEnded, Visit
 from ..problems.apart import Apart
-from .ahead import apart, look_ahead
+from .ahead import apart, from_starts, look_ahead
 from .combinations import Combination, Refused, own_error
 from .doubts import doubts
 from .log import Log, Run
@@ -46,7 +46,9 @@ def run(
                 prepared = _prepared(asked, plan, splits, log, workers, seed)
                 if prepared is not None and not isinstance(plan, Refused):
                     place = apart(asked, plans, prepared, log.scoring)
-                    _tune(asked, plan, prepared, weight, budget, log, rng, place)
+                    state = rng.get_state()
+                    ahead = from_starts(asked, plans, weight, splits, log, budget, state, seed)
+                    _tune(asked, plan, prepared, weight, budget, log, rng, place, ahead)
                     if len(plans) > 1:
                         prepared.problem.release()
         while not log.is_settled(best := log.best()) and not budget.expired():
@@ -93,6 +95,7 @@ def _tune(
     log: Log,
     rng: np.random.RandomState,
     place: Apart | None,
+    ahead: Callable[[Sequence[np.ndarray], float], None],
 ) -> None:
     """Search the space of one combination, in the way that suits it or that was asked for."""
     one, criterion = plan
@@ -116,6 +119,7 @@ def _tune(
         memory=log.saved.memory(len(log.runs) - 1),
         watch=log.tasks,
         apart=place,
+        ahead=ahead,
     )
     method = one.method(asked, prepared.targets)
     log.tasks.expect(method, objective)
