@@ -6,6 +6,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.svm import SVC, SVR
 
 from hypermargin import CrossValidationLoss, KernelSVC
+from hypermargin.problems.exact import saddle
 
 CASES = {
     "hinge": (SVC(), {"C": 3.0, "gamma": 0.4}),
@@ -43,3 +44,22 @@ def test_gradients_with_equal_rows(name):
         h = 1e-4 * value
         up, down = (loss({**at, key: value + sign * h}) for sign in (1, -1))
         assert gradient[key] == pytest.approx((up - down) / (2 * h), rel=2e-3, abs=1e-6)
+
+
+def test_rounding_that_makes_a_block_indefinite_costs_no_eigenvalues(monkeypatch):
+    """With thousands of rows an eigenvalue problem took a minute; noise has no such directions."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(size=400))
+    exact = np.exp(-((x[:, None] - x) ** 2))
+    noise = rng.uniform(-1e-6, 1e-6, exact.shape)
+    K = (exact + noise + noise.T).astype(np.float32)
+    assert np.linalg.eigvalsh(K.astype(float)).min() < -1e-5
+
+    def refused(*args, **how):
+        raise AssertionError("eigenvalues were asked for")
+
+    monkeypatch.setattr(saddle, "eigh", refused)
+    rhs = exact @ rng.normal(size=400)
+    v, shift = saddle.SaddleSystem(K, np.zeros(400), True).solve(rhs, 0.0)
+    np.testing.assert_allclose(exact @ v + shift, rhs, atol=1e-3 * np.abs(rhs).max())
+    assert abs(v.sum()) < 1e-6 * np.abs(v).sum()

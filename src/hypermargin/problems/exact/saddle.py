@@ -6,6 +6,8 @@ block of K + diag(ridge); without a bias it is A alone.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import eigh
 
@@ -14,6 +16,7 @@ from ..._core.compiled import compiled
 from ..._core.lapack import cholesky, cholesky_solve
 
 REFINEMENTS = 6  # of a single-precision factor, before it is given up
+ROUNDING = 1e-6, 1e-5, 1e-4  # of a single-precision matrix, as ridge, relative to its diagonal
 PROBE = 4  # a factor of a fourth of the rows takes a sixty-fourth of the time
 
 
@@ -36,6 +39,11 @@ def _factor(A: np.ndarray, factor: np.ndarray) -> bool:
     least = 3e-3 if factor.dtype == np.float32 else 1e-6
     found, pivots = cholesky(factor), np.diagonal(factor)
     return found and bool(pivots.min() > least * pivots.max())
+
+
+def _lift(A: np.ndarray, ridge: Any) -> None:
+    """Add a ridge to the diagonal."""
+    A.reshape(-1)[:: len(A) + 1] += np.asarray(ridge).astype(A.dtype)
 
 
 class SaddleSystem:
@@ -64,8 +72,10 @@ class SaddleSystem:
         self.bias = bias
         if work is None:
             K, work = K.copy(), np.empty_like(K)
-        noise = 1e-6 * float(np.abs(np.diagonal(K)).mean()) if K.dtype == np.float32 else 0.0
-        K.reshape(-1)[:: len(K) + 1] += (ridge + noise).astype(K.dtype)
+        # what rounding makes of eigenvalues grows with the number of rows
+        unit = float(np.abs(np.diagonal(K)).mean()) if K.dtype == np.float32 else 0.0
+        self._lifts = unit * np.diff(ROUNDING, prepend=0.0)
+        _lift(K, ridge + self._lifts[0])
         self._make(K, work)
 
     def _make(self, A: np.ndarray, factor: np.ndarray) -> None:
@@ -74,10 +84,24 @@ class SaddleSystem:
         few = len(A) // PROBE if single else 0
         self.definite = _factor(A[:few, :few], np.empty((few, few), A.dtype)) and _factor(A, factor)
         if self.definite:
-            self._cholesky = factor
-            self._inverse_ones = cholesky_solve(factor, np.ones(len(factor)))
+            self._take(factor)
         elif single:
             self._make(A.astype(float), np.empty(A.shape))
+        elif self._lifts[-1] > 0.0:  # it may be rounding that makes it so
+            self._make_with_more_ridge(factor)
+
+    def _make_with_more_ridge(self, factor: np.ndarray) -> None:
+        """Try with more ridge; an eigenvalue problem takes fifty times as long as a factor."""
+        for lift in self._lifts[1:]:
+            _lift(self.A, lift)
+            if _factor(self.A, factor):
+                self._take(factor)
+                return
+        _lift(self.A, -self._lifts[1:].sum())
+
+    def _take(self, factor: np.ndarray) -> None:
+        self.definite, self._cholesky = True, factor
+        self._inverse_ones = cholesky_solve(factor, np.ones(len(factor)))
 
     def solve(self, rhs: np.ndarray, total: float) -> tuple[np.ndarray, float]:
         """Return v and c with  A v + c 1 = rhs  and  1'v = total  (c = 0 without a bias)."""
