@@ -472,7 +472,9 @@ class _TrainedDesign:
             rows = members[support][one]
             n = len(rows)
             with borrowed(n, n, gram.dtype) as block, borrowed(n, n, gram.dtype) as work:
-                system = SaddleSystem(gram.block(rows, rows, block), merged, bias, work)
+                system = SaddleSystem(
+                    gram.block(rows, rows, block), merged, bias, work, gram.kernel.definite
+                )
                 v, shift = system.solve(Ku[: len(support)][one], total)
             v = v[each] * share
         else:  # the bias is the mean of the two end rows' residuals, nothing else moves

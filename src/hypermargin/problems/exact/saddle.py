@@ -64,10 +64,17 @@ class SaddleSystem:
     bias : bool
     work : ndarray of the shape and type of K, optional
         Memory for the factor; with it, K is overwritten as well.
+    kernel_is_definite : bool
+        Whether it can only be rounding that makes K indefinite.
     """
 
     def __init__(
-        self, K: np.ndarray, ridge: np.ndarray, bias: bool, work: np.ndarray | None = None
+        self,
+        K: np.ndarray,
+        ridge: np.ndarray,
+        bias: bool,
+        work: np.ndarray | None = None,
+        kernel_is_definite: bool = True,
     ):
         self.bias = bias
         if work is None:
@@ -75,6 +82,7 @@ class SaddleSystem:
         # what rounding makes of eigenvalues grows with the number of rows
         unit = float(np.abs(np.diagonal(K)).mean()) if K.dtype == np.float32 else 0.0
         self._lifts = unit * np.diff(ROUNDING, prepend=0.0)
+        self._may_lift = unit > 0.0 and kernel_is_definite
         _lift(K, ridge + self._lifts[0])
         self._make(K, work)
 
@@ -87,11 +95,10 @@ class SaddleSystem:
             self._take(factor)
         elif single:
             self._make(A.astype(float), np.empty(A.shape))
-        elif self._lifts[-1] > 0.0:  # it may be rounding that makes it so
-            self._make_with_more_ridge(factor)
 
-    def _make_with_more_ridge(self, factor: np.ndarray) -> None:
+    def _make_with_more_ridge(self) -> None:
         """Try with more ridge; an eigenvalue problem takes fifty times as long as a factor."""
+        factor = np.empty(self.A.shape)
         for lift in self._lifts[1:]:
             _lift(self.A, lift)
             if _factor(self.A, factor):
@@ -105,6 +112,8 @@ class SaddleSystem:
 
     def solve(self, rhs: np.ndarray, total: float) -> tuple[np.ndarray, float]:
         """Return v and c with  A v + c 1 = rhs  and  1'v = total  (c = 0 without a bias)."""
+        if not self.definite and self._may_lift:
+            self._make_with_more_ridge()
         v, c = self._solve(rhs, total)
         if not self.definite:
             return v, c
