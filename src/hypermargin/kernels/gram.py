@@ -250,6 +250,8 @@ class Gram:
         if self.points.dtype == self.dtype:
             return self.kernel.block(rows, cols, self.params, out)
         found = self.kernel.block(rows, cols, self.params)
+        # below the least normal number many processors are slow
+        found[np.abs(found) < np.finfo(np.float32).tiny] = 0.0
         return found.astype(self.dtype) if out is None else copied(found, out)
 
     def combine(self, rows: np.ndarray, B: np.ndarray, cols: Columns) -> np.ndarray:

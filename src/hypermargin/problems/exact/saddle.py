@@ -97,8 +97,8 @@ class SaddleSystem:
             self._make(A.astype(float), np.empty(A.shape))
 
     def _make_with_more_ridge(self) -> None:
-        """Try with more ridge; an eigenvalue problem takes fifty times as long as a factor."""
-        factor = np.empty(self.A.shape)
+        """Try with more ridge, once; eigenvalues take fifty times as long as a factor."""
+        factor, self._may_lift = np.empty(self.A.shape), False
         for lift in self._lifts[1:]:
             _lift(self.A, lift)
             if _factor(self.A, factor):
